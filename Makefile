@@ -1,0 +1,117 @@
+# One command for each thing; `make` alone lists them. A machine needs Python 3.11 or newer with pip, and make.
+# Everything is installed into this folder (.venv, .tools); nothing is downloaded as an interpreter.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := $(CURDIR)/.tools
+UV_VERSION := 0.13.9
+
+# The first interpreter that is new enough; `make PYTHON=python3.12 ...` chooses another.
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+endif
+
+# uv as it stands on the machine, else our own, installed by pip into .tools.
+ifeq ($(origin UV),undefined)
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo '$(TOOLS)/uv/bin/uv')
+endif
+
+export PATH := $(TOOLS)/uv/bin:$(PATH)
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+unexport VIRTUAL_ENV
+
+BASE_PYTHON = "$$('$(PYTHON)' -c 'import sys; print(getattr(sys, "_base_executable", "") or sys.executable)')"
+# $(call sync,OPTIONS): from uv's own cache where it has everything, so that no index need be reached; else from the index.
+sync = '$(UV)' sync --offline --quiet $(1) 2>/dev/null || '$(UV)' sync $(1)
+LOCKED = --locked --python $(BASE_PYTHON)
+SOURCES := bridge runner cli
+CODE := $(wildcard $(SOURCES) scripts rollouts tests)
+
+# A recipe line for each target that has a description after two hashes, in the order of this file.
+.PHONY: help
+help: ## list what can be done here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(VENV)/.ready-dev ## install everything needed to work on the project, into .venv
+
+.PHONY: quickstart
+quickstart: $(VENV)/.ready-run ## set up, then evaluate the quickstart agent on a real small model
+	$(BIN)/osmosis eval run configs/eval/quickstart.toml --yes
+
+.PHONY: test
+test: $(VENV)/.ready-dev ## run the tests (ARGS="-k name" hands options to pytest)
+	$(BIN)/python -m pytest -q $(ARGS)
+
+.PHONY: conformance
+conformance: $(VENV)/.ready-dev ## hold the bridge to every scripted exchange
+	$(BIN)/python -m pytest -q tests/conformance $(ARGS)
+
+.PHONY: faults
+faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k
+	$(BIN)/python -m pytest -q tests/faults $(ARGS)
+
+.PHONY: fmt
+fmt: $(VENV)/.ready-dev ## format the code and apply the fixes that are safe
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+.PHONY: lint
+lint: $(VENV)/.ready-dev ## check format and lint
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+
+.PHONY: types
+types: $(VENV)/.ready-dev ## check types: strict for sources, basic for tests
+	$(BIN)/pyright
+
+.PHONY: imports
+imports: $(VENV)/.ready-dev ## check who imports whom
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: gates
+gates: $(VENV)/.ready-dev ## check the shape of the code, and that tests mirror sources
+	$(BIN)/python scripts/check_shape.py $(SOURCES)
+	$(BIN)/python scripts/check_mirror.py
+
+.PHONY: docker-check
+docker-check: $(VENV)/.ready-dev ## run the Dockerfile's steps in a clean environment, without Docker
+	$(BIN)/python -m pytest -q -m docker_steps tests/unit/house $(ARGS)
+
+.PHONY: all
+all: lint types imports gates docker-check test ## everything that .ci/run checks
+
+.PHONY: clean
+clean: ## remove what make installed and what tools cached here (runs under .osmosis stay)
+	rm -rf $(VENV) .tools .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: check-python
+check-python:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found. Install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is not Python 3.11 or newer; name another: make PYTHON=python3.12" >&2; exit 1; }
+
+$(TOOLS)/uv/bin/uv: | check-python
+	@'$(PYTHON)' -m pip --version >/dev/null 2>&1 || \
+		{ echo "$(PYTHON) has no pip, which installs uv; install pip (Debian: python3-pip) or uv itself" >&2; exit 1; }
+	@echo "installing uv $(UV_VERSION) into .tools"
+	@rm -rf '$(TOOLS)/uv'
+	@PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 '$(PYTHON)' -m pip install --quiet --disable-pip-version-check \
+		--root-user-action ignore --no-deps --target '$(TOOLS)/uv' 'uv==$(UV_VERSION)'
+
+# What a user needs, and what a developer needs on top. The first keeps what the second installed.
+$(VENV)/.ready-run: pyproject.toml uv.lock | check-python $(UV)
+	@echo "installing into $(VENV): what a user needs"
+	@$(call sync,$(LOCKED) --inexact --no-dev --extra local --extra openai)
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml uv.lock | check-python $(UV)
+	@echo "installing into $(VENV): what a developer needs"
+	@$(call sync,$(LOCKED) --extra local --extra openai --extra native)
+	@touch $@ $(VENV)/.ready-run
