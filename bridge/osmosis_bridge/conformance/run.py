@@ -1,0 +1,137 @@
+"""Runs the cases against a target: a scripted upstream behind it, a raw client before it, bounded in time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from osmosis_bridge.conformance.case import Ask, Case, Fault
+from osmosis_bridge.conformance.cases import ALL
+from osmosis_bridge.conformance.checks import brief
+from osmosis_bridge.conformance.exact import at, items
+from osmosis_bridge.conformance.report import CaseResult, Report
+from osmosis_bridge.conformance.samples import completion
+from osmosis_bridge.conformance.script import plain
+from osmosis_bridge.conformance.stage import Stage, Target
+from osmosis_bridge.conformance.upstream import ScriptedUpstream
+
+CASE_DEADLINE = 60.0
+"""Seconds after which a case has failed."""
+
+
+class Unreachable(Exception):
+    """The target does not answer, or does not forward to the scripted upstream; the message says what to do."""
+
+
+def select(patterns: Sequence[str] = (), kinds: str = "") -> list[Case]:
+    """Cases whose id fits one of the shell patterns, of these kinds; all where nothing is given."""
+    fits = [case for case in ALL if not patterns or any(fnmatchcase(case.id, one) for one in patterns)]
+    return [case for case in fits if not kinds or case.kind in kinds]
+
+
+async def run_suite(
+    target: Target,
+    *,
+    upstream_port: int,
+    cases: Sequence[Case] | None = None,
+    parallel: int = 8,
+    on_result: Callable[[CaseResult], None] | None = None,
+) -> Report:
+    """Hold a target to the cases; its model must be served at `http://127.0.0.1:{upstream_port}/v1`.
+
+    `on_result` is called as each case ends. Raises `Unreachable` before any case, OSError when the port is taken.
+    """
+    started = time.monotonic()
+    upstream = ScriptedUpstream(upstream_port)
+    await upstream.start()
+    try:
+        target = await probed(target, upstream)
+        chosen = list(ALL if cases is None else cases)
+        results = await _run_all(chosen, target, upstream, parallel, on_result or _ignore)
+    finally:
+        await upstream.stop()
+    order = {case.id: number for number, case in enumerate(chosen)}
+    results.sort(key=lambda result: order[result.id])
+    return Report(target.url, tuple(results), time.monotonic() - started)
+
+
+def _ignore(result: CaseResult) -> None:
+    del result
+
+
+async def _run_all(
+    cases: Sequence[Case],
+    target: Target,
+    upstream: ScriptedUpstream,
+    parallel: int,
+    on_result: Callable[[CaseResult], None],
+) -> list[CaseResult]:
+    results: list[CaseResult] = []
+    gate = asyncio.Semaphore(parallel)
+
+    async def one(case: Case) -> None:
+        async with gate:
+            result = await run_case(case, target, upstream)
+        results.append(result)
+        on_result(result)
+
+    async with asyncio.TaskGroup() as group:
+        for case in cases:
+            if not case.alone:
+                group.create_task(one(case))
+    for case in cases:
+        if case.alone:
+            await one(case)
+    return results
+
+
+async def probed(target: Target, upstream: ScriptedUpstream) -> Target:
+    """Make sure that a plain call goes through; tells whether the target is one of ours."""
+    stage = Stage("probe", target, upstream)
+    stage.play(plain(completion()))
+    try:
+        reply = await stage.ask(Ask())
+    except OSError as error:
+        raise Unreachable(f"nothing answers at {target.url}: {error}; start the proxy first") from None
+    if not stage.received():
+        raise Unreachable(
+            f"{target.url} answered {brief(reply)} without asking the upstream; point the proxy's model at "
+            f"http://127.0.0.1:{upstream.port}/v1 and give its bearer and model name"
+        )
+    models = await stage.get("/v1/models")
+    named = [at(item, "id") for item in items(at(models.json, "data"))]
+    stage.forget()
+    return target if target.ours else replace(target, ours="osmosis-rollout" in named)
+
+
+async def run_case(case: Case, target: Target, upstream: ScriptedUpstream) -> CaseResult:
+    """Run one case; a case that cannot end in time has failed."""
+    if why := _skipped(case, target):
+        return CaseResult(case.id, case.kind, case.title, "skipped", seen=why)
+    stage = Stage(case.id, target, upstream)
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(CASE_DEADLINE):
+            fault = await case.play(stage)
+    except TimeoutError:
+        fault = Fault(f"an end within {CASE_DEADLINE:.0f} s", "none")
+    except OSError as error:
+        fault = Fault("a connection to the target", str(error))
+    finally:
+        stage.forget()
+    took = round(time.monotonic() - started, 3)
+    if fault is None:
+        return CaseResult(case.id, case.kind, case.title, "passed", seconds=took)
+    return CaseResult(case.id, case.kind, case.title, "failed", fault.expected, fault.seen, took)
+
+
+def _skipped(case: Case, target: Target) -> str:
+    """Why a case is not tried, empty where it is."""
+    if case.scope == "ours" and not target.ours:
+        return "needs the surface of osmosis bridge"
+    if case.needs and getattr(target.knobs, case.needs) is None:
+        return f"needs to know the target's {case.needs.replace('_', ' ')}"
+    return ""

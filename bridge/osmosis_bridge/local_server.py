@@ -1,0 +1,129 @@
+"""The process in which a local model runs: `python -m osmosis_bridge.local_server`, started by `local_model.py`.
+
+It reads one JSON line from its owner, serves the model on a free loopback port with llama.cpp's server, writes one JSON
+line with the address, and ends when its owner does: the owner holds the other end of stdin, and its closing, however it
+comes about, is the order to stop. Knows neither the bridge nor the network.
+
+Replies repeat: the cache of prompts is off unless a call asks for it (`cache_prompt`), so that the same call gives the
+same reply and the same usage the second time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TextIO, cast
+from urllib.parse import urlsplit
+
+_HTTP_THREADS: Final = 128
+"""Connections that are kept open each hold one; idle ones too, for five seconds."""
+_ERRORS_ONLY: Final = 1
+_PR_SET_PDEATHSIG: Final = 1
+_HEALTH: Final = b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n"
+
+
+def main() -> int:
+    """Serve until stdin closes. The exit code is not 0 where the model did not start; the reason is on stderr."""
+    answers = _keep_stdout()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_owner()
+    # Unbuffered: a lock on sys.stdin, held by the thread below, would break the end of the interpreter.
+    with open(0, "rb", buffering=0, closefd=False) as stdin:
+        line = stdin.readline()
+    if not line:
+        return 0
+    owner = threading.Thread(target=_wait_for_owner, name="owner", daemon=True)
+    owner.start()
+    try:
+        server = start_server(json.loads(line))
+    except RuntimeError:
+        # llama.cpp has written the reason; a traceback would only hide it.
+        return 1
+    _wait_until_healthy(server.listening_address)
+    answers.write(json.dumps({"url": server.listening_address}) + "\n")
+    answers.flush()
+    owner.join()
+    return 0
+
+
+class LlamaServer(Protocol):
+    """What we use of llama.cpp's server."""
+
+    listening_address: str
+
+
+def start_server(order: Mapping[str, Any]) -> LlamaServer:
+    """llama.cpp's server for `{"model", "alias", "api_key", "slots", "context"}`; `context` is tokens a slot.
+
+    Raises `RuntimeError` where the file is not a model.
+    """
+    xllamacpp = importlib.import_module("xllamacpp")
+    params = xllamacpp.CommonParams()
+    params.model.path = order["model"]
+    params.model_alias = {order["alias"]}
+    params.api_keys = [order["api_key"]]
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_parallel = order["slots"]
+    # Divided among the slots: each gets its share and no other's.
+    params.n_ctx = order["slots"] * order["context"]
+    params.kv_unified = False
+    params.cache_prompt = False
+    params.cache_ram_mib = 0
+    params.n_threads_http = _HTTP_THREADS
+    params.warmup = False
+    # Looking for the memory of a graphics card loads the model twice.
+    params.fit_params = False
+    params.ui = False
+    params.endpoint_slots = False
+    params.verbosity = _ERRORS_ONLY
+    return cast("LlamaServer", xllamacpp.Server(params))
+
+
+def _keep_stdout() -> TextIO:
+    """The pipe to the owner; whatever else writes to stdout, in C too, goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _die_with_owner() -> None:
+    """Linux ends us with the thread that started us; elsewhere, and before this line, the closed stdin does."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _wait_for_owner() -> None:
+    while os.read(0, 4096):
+        pass
+    # At once: taking llama.cpp's server down properly can deadlock, and there is nothing to save.
+    os._exit(0)
+
+
+def _wait_until_healthy(url: str) -> None:
+    address = urlsplit(url)
+    while not _is_healthy(address.hostname or "", address.port or 80):
+        time.sleep(0.01)
+
+
+def _is_healthy(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=5) as connection:
+            connection.sendall(_HEALTH)
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

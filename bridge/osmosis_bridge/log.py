@@ -1,0 +1,105 @@
+"""The bridge's log: structlog to standard error, one line a call at its end.
+
+Every value of a line passes the redactor, tracebacks included; a line is text for people or one JSON object. A log that
+cannot be written is no reason for a call to fail. Knows nothing of calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal, TextIO, cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+from osmosis_bridge.redact import Redactor
+
+_NOISY = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
+
+
+def open_log(
+    form: Literal["console", "json"], redactor: Redactor, stream: TextIO | None = None
+) -> FilteringBoundLogger:
+    """A logger that writes redacted lines to `stream`, standard error if None."""
+    target = sys.stderr if stream is None else stream
+
+    def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {name: _redacted(value, redactor) for name, value in event.items()}
+
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        redact,
+    ]
+    if form == "json":
+        processors.append(_as_json)
+    else:
+        processors.append(structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0))
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        _Lines(target),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=True,
+    )
+    _join_standard_logging(logger)
+    return logger
+
+
+class _Lines:
+    """Writes lines, as long as there is somebody to read them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, message: str) -> None:
+        # Closed, full or gone: there is no other place to say so.
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(message + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+class _Forward(logging.Handler):
+    """Passes what libraries log through the same processors, so that nothing escapes the redactor."""
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        super().__init__(logging.WARNING)
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        details = {"error": repr(record.exc_info[1])} if record.exc_info and record.exc_info[1] else {}
+        self._logger.log(record.levelno, record.getMessage(), logger=record.name, **details)
+
+
+def _join_standard_logging(logger: FilteringBoundLogger) -> None:
+    handler = _Forward(logger)
+    for name in _NOISY:
+        library = logging.getLogger(name)
+        library.handlers = [handler]
+        library.propagate = False
+        library.setLevel(logging.WARNING)
+
+
+def _redacted(value: object, redactor: Redactor) -> object:
+    if isinstance(value, str):
+        return redactor.scrub_text(value)
+    if isinstance(value, list | tuple):
+        return [_redacted(item, redactor) for item in cast("Sequence[object]", value)]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return redactor.scrub_text(repr(value))
+
+
+def _as_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    try:
+        return orjson.dumps(event).decode()
+    except TypeError:
+        # A lone surrogate or an integer beyond 64 bits.
+        return json.dumps(event)

@@ -1,0 +1,209 @@
+"""What a caller may ask for: the decision on one request body, and the body that goes out.
+
+The rules, in the order they are applied (CONTRACT: a call's fields):
+
+1. a literal `extra_body` is merged into the top level shallowly; its values win;
+2. the envelope (`model`, `messages`, `stream`, `stream_options`) belongs to the bridge;
+3. controls are stripped and named, or refused by name;
+4. everything else goes out as the client wrote it.
+
+Values are never parsed: each is kept as the text it came in, so that numbers, nulls, escapes and inner order survive.
+Knows no provider and does no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+from osmosis_bridge.call import DEFAULT_ALIAS, Admitted
+from osmosis_bridge.controls import is_control
+from osmosis_bridge.errors import Refused
+
+Controls = Literal["strip", "reject"]
+
+ENVELOPE = ("model", "messages", "stream", "stream_options")
+_ENVELOPE = frozenset(ENVELOPE)
+_TRUE = Raw(b"true")
+_NAMES_SHOWN = 20
+
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What the operator decided: the `model` text that goes out, and what is done with controls."""
+
+    upstream_model: str
+    controls: Controls = "strip"
+
+    @property
+    def model_json(self) -> Raw:
+        """The outgoing `model` as JSON."""
+        return Raw(_encode(self.upstream_model))
+
+
+def admit(body: bytes, policy: Policy) -> Admitted:
+    """Decide on one chat request.
+
+    `body` is the JSON text as received. Raises `Refused` (400) with `param` set where a field is at fault; nothing has
+    been sent to a provider then.
+    """
+    fields = _parse(body)
+    stripped: list[str] = []
+    if "extra_body" in fields:
+        fields = _merge(fields, stripped)
+    alias, alias_json = _alias(fields)
+    stream = _stream(fields)
+    _require_messages(fields)
+    usage_asked = _ask_for_usage(fields) if stream else False
+    forwarded = _without_controls(fields, stripped, policy)
+    fields["model"] = policy.model_json
+    return Admitted(
+        alias=alias,
+        alias_json=alias_json,
+        stream=stream,
+        usage_asked=usage_asked,
+        body=_encode(fields),
+        forwarded=tuple(forwarded),
+        stripped=tuple(stripped),
+    )
+
+
+def _parse(body: bytes) -> dict[str, Raw]:
+    if not body.strip():
+        raise Refused("the request body is empty; send a JSON object", code="invalid_json")
+    try:
+        if not body.isascii():
+            body.decode()
+        return _split(body.removeprefix(b"\xef\xbb\xbf"))
+    except UnicodeDecodeError as error:
+        raise Refused(
+            f"the request body is not UTF-8: bad byte at offset {error.start}", code="invalid_json"
+        ) from None
+    except msgspec.ValidationError as error:
+        raise Refused(f"the request body must be a JSON object ({error})", code="invalid_json") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(
+            f"the request body is not valid JSON ({error}); note that a lone surrogate such as \\ud800 is not text",
+            code="invalid_json",
+        ) from None
+
+
+def _merge(fields: dict[str, Raw], stripped: list[str]) -> dict[str, Raw]:
+    """Unwrap `extra_body` once; later names win, the envelope excepted."""
+    raw = bytes(fields.pop("extra_body"))
+    try:
+        extra = _split(raw)
+    except msgspec.ValidationError:
+        raise Refused(
+            "extra_body must be a JSON object; its fields are merged into the request",
+            code="invalid_extra_body",
+            param="extra_body",
+        ) from None
+    if "extra_body" in extra:
+        raise Refused(
+            "extra_body must not hold another extra_body; put its fields one level up",
+            code="invalid_extra_body",
+            param="extra_body",
+        )
+    if extra.pop("model", None) is not None:
+        stripped.append("extra_body.model")
+    for name in ENVELOPE:
+        if name in extra:
+            _same_or_refuse(name, fields, extra)
+    fields.update(extra)
+    return fields
+
+
+def _same_or_refuse(name: str, fields: dict[str, Raw], extra: dict[str, Raw]) -> None:
+    at_top = fields.get(name)
+    if at_top is None and name == "stream":
+        at_top = Raw(b"false")
+    if at_top is None or _equal(bytes(at_top), bytes(extra[name])):
+        return
+    raise Refused(
+        f"{name} inside extra_body differs from the request's own; send it once, at the top level",
+        code="invalid_extra_body",
+        param=name,
+    )
+
+
+def _equal(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    try:
+        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    except (msgspec.DecodeError, RecursionError):
+        # Text that is JSON and no value (1e400): equal only where it is the same text.
+        return False
+
+
+def _alias(fields: dict[str, Raw]) -> tuple[str, bytes]:
+    raw = fields.get("model")
+    if raw is None:
+        return DEFAULT_ALIAS, _encode(DEFAULT_ALIAS)
+    text = bytes(raw)
+    if text[:1] != b'"':
+        raise Refused("model must be a string; any name will do", code="invalid_model", param="model")
+    return msgspec.json.decode(text, type=str), text
+
+
+def _stream(fields: dict[str, Raw]) -> bool:
+    raw = fields.get("stream")
+    if raw is None:
+        return False
+    text = bytes(raw)
+    if text == b"true":
+        return True
+    if text == b"false":
+        return False
+    raise Refused(
+        "stream must be true or false, as a JSON boolean; leave it out for a plain reply",
+        code="invalid_stream",
+        param="stream",
+    )
+
+
+def _require_messages(fields: dict[str, Raw]) -> None:
+    raw = fields.get("messages")
+    if raw is None or bytes(raw)[:1] != b"[":
+        raise Refused("messages must be a list of chat messages", code="invalid_messages", param="messages")
+
+
+def _ask_for_usage(fields: dict[str, Raw]) -> bool:
+    """Set `stream_options.include_usage`, keep the other options; say whether the client had asked."""
+    raw = fields.get("stream_options")
+    text = b"null" if raw is None else bytes(raw)
+    if text == b"null":
+        fields["stream_options"] = Raw(b'{"include_usage":true}')
+        return False
+    try:
+        options = _split(text)
+    except msgspec.ValidationError:
+        raise Refused(
+            "stream_options must be a JSON object", code="invalid_stream_options", param="stream_options"
+        ) from None
+    asked = bytes(options.get("include_usage", Raw(b"null"))) == b"true"
+    if not asked:
+        options["include_usage"] = _TRUE
+        fields["stream_options"] = Raw(_encode(options))
+    return asked
+
+
+def _without_controls(fields: dict[str, Raw], stripped: list[str], policy: Policy) -> list[str]:
+    """Take the controls out of `fields`; the names of the inference fields that stay."""
+    controls = [name for name in fields if is_control(name)]
+    if controls and policy.controls == "reject":
+        shown = ", ".join(controls[:_NAMES_SHOWN])
+        raise Refused(
+            f"these fields are the operator's and cannot be sent by a client: {shown}",
+            code="control_not_allowed",
+            param=controls[0],
+        )
+    for name in controls:
+        del fields[name]
+    stripped += controls
+    return [name for name in fields if name not in _ENVELOPE]

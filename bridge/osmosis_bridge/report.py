@@ -1,0 +1,144 @@
+"""The forwarding report: what became of each field of one request, and the request that would be sent.
+
+Made from the same decision that serves calls (`policy.admit`), so that it cannot say anything else than what happens.
+Values are shown as their JSON text, cut; a control's value is never shown. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from osmosis_bridge.controls import is_control
+from osmosis_bridge.errors import Refused
+from osmosis_bridge.policy import ENVELOPE, Policy, admit
+
+Became = Literal[
+    "forwarded", "value changed", "set by the bridge", "stripped as control", "ignored", "refused"
+]
+_SHOWN = 200
+
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+Source = Literal["top level", "extra_body", "bridge"]
+
+
+class FieldReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One field: where it came from, what became of it, and where it stands in the outgoing body.
+
+    `before` and `after` are JSON texts, cut at 200 characters; `at` is a path such as `stream_options`.
+    """
+
+    field: str
+    origin: Source
+    became: Became
+    at: str | None = None
+    before: str | None = None
+    after: str | None = None
+
+
+class ForwardingReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What would happen to one request; `outgoing` is absent where it is refused."""
+
+    model: str
+    provider: str
+    lane: str
+    accepted: bool
+    fields: tuple[FieldReport, ...]
+    error: dict[str, Any] | None = None
+    outgoing: dict[str, Any] | None = None
+
+
+def explain(
+    body: bytes, policy: Policy, *, provider: str, url: str, headers: dict[str, str]
+) -> ForwardingReport:
+    """Report on one request without sending it. `headers` are the outgoing ones, secrets masked by the caller."""
+    try:
+        admitted = admit(body, policy)
+    except Refused as error:
+        found = msgspec.json.decode(error.body())["error"]
+        return ForwardingReport(
+            policy.upstream_model, provider, "wire", False, _refused_fields(body, error.param), error=found
+        )
+    outgoing = _split(admitted.body)
+    return ForwardingReport(
+        model=policy.upstream_model,
+        provider=provider,
+        lane="wire",
+        accepted=True,
+        fields=tuple(_fields(body, outgoing)),
+        outgoing={"method": "POST", "url": url, "headers": headers, "body": Raw(admitted.body)},
+    )
+
+
+def _fields(body: bytes, outgoing: dict[str, Raw]) -> list[FieldReport]:
+    top, extra = _sources(body)
+    rows: list[FieldReport] = []
+    for name, raw in top.items():
+        if name in extra and name not in ENVELOPE:
+            rows.append(
+                FieldReport(name, "top level", "ignored", before=_shown(name, raw), after="extra_body wins")
+            )
+        else:
+            rows.append(_row(name, "top level", raw, outgoing))
+    for name, raw in extra.items():
+        if name == "model":
+            rows.append(FieldReport(name, "extra_body", "ignored", before=_shown(name, raw)))
+        elif name not in ENVELOPE or name not in top:
+            rows.append(_row(name, "extra_body", raw, outgoing))
+    named = top.keys() | extra.keys()
+    rows += [
+        FieldReport(name, "bridge", "set by the bridge", at=name, after=_shown(name, raw))
+        for name, raw in outgoing.items()
+        if name not in named
+    ]
+    return rows
+
+
+def _row(name: str, origin: Source, raw: Raw, outgoing: dict[str, Raw]) -> FieldReport:
+    if name not in outgoing:
+        return FieldReport(name, origin, "stripped as control")
+    before, after = bytes(raw), bytes(outgoing[name])
+    if before == after:
+        return FieldReport(name, origin, "forwarded", at=name, before=_shown(name, raw))
+    return FieldReport(
+        name, origin, "value changed", at=name, before=_shown(name, raw), after=_shown(name, outgoing[name])
+    )
+
+
+def _refused_fields(body: bytes, param: str | None) -> tuple[FieldReport, ...]:
+    try:
+        top, extra = _sources(body)
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    rows: list[FieldReport] = []
+    sources: tuple[tuple[Source, dict[str, Raw]], ...] = (("top level", top), ("extra_body", extra))
+    for origin, fields in sources:
+        rows += [
+            FieldReport(name, origin, "refused", before=_shown(name, raw))
+            for name, raw in fields.items()
+            if name == param or is_control(name)
+        ]
+    return tuple(rows)
+
+
+def _sources(body: bytes) -> tuple[dict[str, Raw], dict[str, Raw]]:
+    """The fields of the top level and those of `extra_body`."""
+    top = _split(body.removeprefix(b"\xef\xbb\xbf"))
+    raw = top.pop("extra_body", None)
+    if raw is None:
+        return top, {}
+    try:
+        return top, _split(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return {**top, "extra_body": raw}, {}
+
+
+def _shown(name: str, raw: Raw) -> str:
+    if is_control(name):
+        return "…"
+    text = bytes(raw).decode("utf-8", "replace")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,166 @@
+"""Every route that is not a call: models, totals, closing a rollout, health, metrics. Errors look like all others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from osmosis_bridge.app import Gate
+from osmosis_bridge.bearers import valid_rollout_id
+from osmosis_bridge.call import DEFAULT_ALIAS
+from osmosis_bridge.errors import BridgeError, Refused
+from osmosis_bridge.metrics import Metrics
+from osmosis_bridge.serve import Bridge
+
+_STRAGGLERS_S = 2.0
+_WAIT_S = 0.01
+_PATH_SHOWN = 200
+
+
+class Routes:
+    """The handlers; one method a route."""
+
+    def __init__(self, bridge: Bridge, gate: Gate, metrics: Metrics) -> None:
+        self._bridge = bridge
+        self._gate = gate
+        self._metrics = metrics
+        self._created = int(time.time())
+
+    def app(self) -> Starlette:
+        """The routes as an application."""
+        app = Starlette(
+            routes=[
+                # Calls never come here; the routes say which method they have.
+                Route("/v1/chat/completions", _never, methods=["POST"]),
+                Route("/v1/rollouts/{rollout_id}/chat/completions", _never, methods=["POST"]),
+                Route("/v1/models", self.models),
+                Route("/v1/models/{name:path}", self.model),
+                Route("/v1/rollouts/{rollout_id}/models", self.models),
+                Route("/v1/rollouts/{rollout_id}/models/{name:path}", self.model),
+                Route("/v1/rollouts/{rollout_id}/usage", self.usage),
+                Route("/v1/rollouts/{rollout_id}/close", self.close, methods=["POST"]),
+                Route("/usage", self.whole_usage),
+                Route("/health", self.health),
+                Route("/metrics", self.metrics),
+            ],
+            exception_handlers={
+                HTTPException: self._http_error,
+                BridgeError: _bridge_error,
+                Exception: _fault,
+            },
+        )
+        # A redirect would name a host that the client's own Host header chose.
+        app.router.redirect_slashes = False
+        return app
+
+    async def models(self, request: Request) -> Response:
+        """`GET /v1/models`: the one model there is."""
+        self._gate.caller(_headers(request))
+        return _json({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: Request) -> Response:
+        """`GET /v1/models/NAME`: any name is an alias of the one model."""
+        self._gate.caller(_headers(request))
+        return _json({**self._model(), "id": request.path_params["name"]})
+
+    async def usage(self, request: Request) -> Response:
+        """`GET /v1/rollouts/ID/usage`: live totals of one rollout."""
+        headers = _headers(request)
+        in_path = request.path_params["rollout_id"]
+        rollout_id = self._gate.rollout(self._gate.caller(headers), in_path, headers)
+        return _json(self._totals(rollout_id))
+
+    async def close(self, request: Request) -> Response:
+        """`POST /v1/rollouts/ID/close`: no more calls; the totals, on disk before they are told.
+
+        Calls that are still running, such as those of a rollout that was just killed, may end first, for a short time.
+        """
+        self._admin(request)
+        rollout_id = request.path_params["rollout_id"]
+        if not valid_rollout_id(rollout_id):
+            raise Refused("not a rollout id", code="invalid_rollout_id")
+        accounts, loop = self._bridge.accounts, asyncio.get_running_loop()
+        accounts.close(rollout_id)
+        deadline = loop.time() + _STRAGGLERS_S
+        while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
+            await asyncio.sleep(_WAIT_S)
+        await self._bridge.ledger.sync()
+        return _json(self._totals(rollout_id))
+
+    async def whole_usage(self, request: Request) -> Response:
+        """`GET /usage`: live totals of all rollouts."""
+        self._admin(request)
+        accounts = self._bridge.accounts
+        return _json({**accounts.whole.as_dict(), "rollouts": len(accounts)})
+
+    async def health(self, _request: Request) -> Response:
+        """`GET /health`: open to all, says nothing but that calls are served."""
+        return _json({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        """`GET /metrics`: Prometheus text."""
+        self._admin(request)
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    def _admin(self, request: Request) -> None:
+        if self._gate.caller(_headers(request)).kind != "run":
+            message = "only the run's own bearer may do this"
+            raise Refused(message, status=403, type="permission_error", code="forbidden")
+
+    def _totals(self, rollout_id: str) -> dict[str, Any]:
+        return {"rollout_id": rollout_id, **self._bridge.accounts.totals(rollout_id).as_dict()}
+
+    def _model(self) -> dict[str, Any]:
+        created = self._created
+        return {"id": DEFAULT_ALIAS, "object": "model", "created": created, "owned_by": "osmosis-bridge"}
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        if error.status_code == 404:
+            path = self._bridge.redactor.message(request.url.path)[:_PATH_SHOWN]
+            message = f"no route {path!r}; calls go to /v1/chat/completions"
+            return _failed(Refused(message, status=404, type="not_found_error", code="not_found"))
+        allowed = dict(error.headers or {}).get("Allow", "")
+        message = f"{request.method} is not for this route, {allowed} is"
+        headers = ((b"allow", allowed.encode()),)
+        return _failed(Refused(message, status=405, code="method_not_allowed", headers=headers))
+
+
+def _headers(request: Request) -> dict[bytes, bytes]:
+    return dict(request.scope["headers"])
+
+
+def _json(content: object) -> Response:
+    return Response(orjson.dumps(content), media_type="application/json")
+
+
+async def _bridge_error(_request: Request, error: Exception) -> Response:
+    return _failed(
+        error if isinstance(error, BridgeError) else BridgeError("the request could not be served")
+    )
+
+
+async def _fault(_request: Request, _error: Exception) -> Response:
+    # Starlette raises it again, for the log.
+    message = "the bridge failed on this request; its log says why"
+    return _failed(BridgeError(message, code="internal_error"))
+
+
+async def _never(_request: Request) -> Response:
+    raise BridgeError("a call took the way of other routes")
+
+
+def _failed(error: BridgeError) -> Response:
+    response = Response(error.body(), error.status, media_type="application/json")
+    for name, value in ((b"x-osmosis-error-origin", error.origin.encode()), *error.headers):
+        response.headers.append(name.decode(), value.decode("latin-1"))
+    return response

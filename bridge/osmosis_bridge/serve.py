@@ -1,0 +1,381 @@
+"""One call, from top to bottom.
+
+Three promises, whatever happens on the way:
+
+1. a call that came in is recorded exactly once, and its record is kept before the bytes that end it are sent;
+2. whoever leaves early leaves nothing open behind: the upstream exchange is closed when `serve` returns, by any path;
+3. what did not end well never looks like success.
+
+All three hold because `serve` is a coroutine that its caller awaits: once it runs, its `finally` runs. Knows no HTTP
+server: it is given a `Call` and a `Reply`, and it awaits a `Transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from osmosis_bridge.accounts import Accounts
+from osmosis_bridge.call import Admitted, Call, Outcome
+from osmosis_bridge.controls import header_list
+from osmosis_bridge.dialects.chat import ChatStream, read_reply
+from osmosis_bridge.entry import Entry, Headers, Recorder
+from osmosis_bridge.errors import BridgeError, UpstreamFailed
+from osmosis_bridge.heartbeat import Heartbeat
+from osmosis_bridge.ledger import Ledger
+from osmosis_bridge.policy import Policy, admit
+from osmosis_bridge.provider_errors import read_failure
+from osmosis_bridge.redact import Redactor
+from osmosis_bridge.replay import Attempt, Attempts
+from osmosis_bridge.report import ForwardingReport, explain
+from osmosis_bridge.sse import comment, encode_event
+from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
+
+_SSE: Headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
+_JSON: Headers = ((b"content-type", b"application/json"),)
+_ERROR_BODY_LIMIT = 1024 * 1024
+_REPLY_LIMIT = 512 * 1024 * 1024
+_DRAIN_S = 0.5
+_RELAYED = frozenset(
+    (b"retry-after", b"retry-after-ms", b"x-should-retry", b"x-request-id", b"request-id", b"openai-processing-ms",
+     b"openai-version", b"x-generation-id", b"cf-ray")
+)  # fmt: skip
+_RELAYED_PREFIXES = (b"x-ratelimit-", b"anthropic-ratelimit-")
+_REQUEST_IDS = (b"x-request-id", b"request-id", b"x-generation-id")
+_TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {
+    "connect": (502, "upstream_unreachable"),
+    "tls": (502, "upstream_tls"),
+    "timeout_connect": (504, "upstream_timeout"),
+    "timeout_idle": (504, "upstream_timeout"),
+    "timeout_total": (504, "upstream_timeout"),
+    "cut": (502, "upstream_cut"),
+    "malformed": (502, "invalid_upstream_reply"),
+    "too_large": (502, "upstream_reply_too_large"),
+}
+
+
+class Reply(Protocol):
+    """Where the answer goes."""
+
+    started: bool
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a complete reply."""
+        ...
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the head of a reply whose body follows in pieces."""
+        ...
+
+    async def send(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        ...
+
+    async def end(self, piece: bytes) -> None:
+        """Send the last piece, which may be empty."""
+        ...
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where calls are sent: the endpoint, and the headers that go with each, by whether a stream is asked for."""
+
+    provider: str
+    model: str
+    endpoint: Endpoint
+    path: bytes
+    plain_headers: Headers
+    stream_headers: Headers
+
+
+@dataclass(slots=True, kw_only=True)
+class Bridge:
+    """Serves calls of one target; `clock` is monotonic, in seconds.
+
+    `keepalive_s` is the silence on a stream after which a comment is sent, `plain_keepalive_s` that on a plain reply
+    after which white space is; 0 turns either off.
+    """
+
+    target: Target
+    transport: Transport
+    policy: Policy
+    ledger: Ledger
+    accounts: Accounts
+    redactor: Redactor
+    log: FilteringBoundLogger
+    keepalive_s: float = 15.0
+    plain_keepalive_s: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    in_flight: int = 0
+    attempts: Attempts = field(init=False)
+    recorder: Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attempts = Attempts(self.clock)
+        self.recorder = Recorder(
+            provider=self.target.provider,
+            model=self.target.model,
+            ledger=self.ledger,
+            accounts=self.accounts,
+            redactor=self.redactor,
+            log=self.log,
+            clock=self.clock,
+        )
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Answer one call; raises only what is not the call's doing (cancellation, a fault of ours)."""
+        entry = Entry(self.recorder, call)
+        self.in_flight += 1
+        try:
+            await self._serve(entry, reply)
+        except BridgeError as error:
+            await _send_failure(reply, entry.settle_failure(error), entry)
+        except asyncio.CancelledError:
+            entry.settle_cancelled()
+            raise
+        finally:
+            self.in_flight -= 1
+            entry.settle_lost()
+
+    def explain(self, body: bytes) -> ForwardingReport:
+        """What would become of a request; nothing is sent and nothing recorded."""
+        target = self.target
+        headers = {
+            name.decode(): self.redactor.scrub(value).decode("latin-1")
+            for name, value in target.plain_headers
+        }
+        url = self.redactor.message(target.endpoint.url_for_display + target.path.decode())
+        return explain(body, self.policy, provider=target.provider, url=url, headers=headers)
+
+    async def _serve(self, entry: Entry, reply: Reply) -> None:
+        """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""
+        call = entry.call
+        entry.admitted = admit(call.body, self.policy)
+        if call.retry_count is None:
+            await self._ask(entry, entry.admitted, reply)
+            return
+        if call.retry_count > 0:
+            earlier = self.attempts.claim(call.rollout_id, call.body)
+            if earlier is not None and await earlier.wait():
+                await self._again(entry, entry.admitted, earlier, reply)
+                return
+        entry.attempt = self.attempts.begin(call.rollout_id, call.body, call.call_id)
+        ok = False
+        try:
+            await self._ask(entry, entry.admitted, reply)
+            ok = entry.ended_well
+        finally:
+            self.attempts.end(entry.attempt, ok=ok)
+
+    async def _again(self, entry: Entry, admitted: Admitted, earlier: Attempt, reply: Reply) -> None:
+        """The reply of an earlier attempt, whose own record holds its usage."""
+        entry.settle(Outcome(status="ok", http_status=200, replay_of=earlier.call_id))
+        body = b"".join(earlier.pieces)
+        await reply.whole(200, _reply_headers(entry, _SSE if admitted.stream else _JSON), body)
+
+    async def _ask(self, entry: Entry, admitted: Admitted, reply: Reply) -> None:
+        beat = Heartbeat(self.keepalive_s if admitted.stream else self.plain_keepalive_s, _beat(reply, entry))
+        exchange: Exchange | None = None
+        try:
+            exchange = await self._open(entry, admitted)
+            if admitted.stream:
+                await self._relay(entry, admitted, exchange, reply, beat)
+            else:
+                await self._whole(entry, admitted, exchange, reply, beat)
+        finally:
+            # The close is first, since the wait may itself be cancelled.
+            if exchange is not None:
+                exchange.close()
+            await beat.stop()
+
+    async def _open(self, entry: Entry, admitted: Admitted) -> Exchange:
+        """Send the call; the provider's reply, its head read. Raises `UpstreamFailed` for any but a success."""
+        target = self.target
+        try:
+            exchange = await self.transport.open(
+                b"POST",
+                target.endpoint,
+                target.path,
+                target.stream_headers if admitted.stream else target.plain_headers,
+                admitted.body,
+            )
+        except TransportError as error:
+            raise self._transport_failure(error) from None
+        try:
+            entry.headers = self._relayed_headers(exchange.headers)
+            entry.upstream_request_id = _request_id(entry.headers)
+            if not 200 <= exchange.status <= 299:
+                body = await _error_body(exchange)
+                raise read_failure(exchange.status, body, self.redactor, entry.headers)
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange
+
+    async def _whole(
+        self, entry: Entry, admitted: Admitted, exchange: Exchange, reply: Reply, beat: Heartbeat
+    ) -> None:
+        """Read a plain reply, record it, pass it on."""
+        try:
+            body = await exchange.whole(_REPLY_LIMIT)
+        except TransportError as error:
+            if error.reason == "cut":
+                entry.status = "truncated"
+            raise self._transport_failure(error) from None
+        if _content_type(exchange) == b"text/event-stream":
+            raise UpstreamFailed(
+                "the provider answered a plain request with a stream of events", code="invalid_upstream_reply"
+            )
+        passed_on, outcome = read_reply(body, admitted, self.redactor)
+        entry.settle(outcome)
+        entry.keep(passed_on)
+        await beat.stop()
+        if reply.started:
+            await reply.end(passed_on)
+        else:
+            await reply.whole(exchange.status, _reply_headers(entry, _JSON), passed_on)
+
+    async def _relay(
+        self, entry: Entry, admitted: Admitted, exchange: Exchange, reply: Reply, beat: Heartbeat
+    ) -> None:
+        """Pass a stream on as it comes, all but its end; record it; send the end."""
+        first = b""
+        if _content_type(exchange) != b"text/event-stream":
+            first = await self._first_of_stream(entry, admitted, exchange)
+        stream = ChatStream(admitted, self.redactor)
+        entry.reading = stream.reading
+        while not stream.ended:
+            try:
+                piece = first or await exchange.chunk()
+            except TransportError as error:
+                stream.fail(self._transport_failure(error), "truncated")
+                break
+            first = b""
+            out = stream.feed(piece) if piece else stream.finish()
+            if not stream.started:
+                continue
+            if entry.ttft is None:
+                entry.ttft = self.clock() - entry.call.received
+            if not reply.started:
+                await reply.start(200, _reply_headers(entry, _SSE))
+            if out:
+                beat.touch()
+                entry.keep(out)
+                await reply.send(out)
+        await beat.stop()
+        await self._end(entry, stream, reply)
+        await _drain(exchange)
+
+    async def _end(self, entry: Entry, stream: ChatStream, reply: Reply) -> None:
+        failure = stream.failure
+        if failure is not None and not reply.started:
+            entry.status = stream.status
+            raise failure
+        code = None if failure is None else str(failure.code or failure.type)
+        entry.settle(stream.reading.outcome(stream.status, 200, code))
+        entry.keep(stream.last)
+        await reply.end(stream.last)
+
+    async def _first_of_stream(self, entry: Entry, admitted: Admitted, exchange: Exchange) -> bytes:
+        """The first piece of a body that is not named a stream and may be one all the same.
+
+        No line of a stream begins with a brace, a bracket or a tag: then it is one body, an error if it says so, else a
+        completion that was paid for and cannot be passed on as a stream; its usage is kept.
+        """
+        try:
+            first = await exchange.chunk()
+        except TransportError as error:
+            raise self._transport_failure(error) from None
+        if first.lstrip()[:1] not in (b"{", b"[", b"<"):
+            return first
+        _, entry.outcome_hint = read_reply(first + await _error_body(exchange), admitted, self.redactor)
+        raise UpstreamFailed(
+            "the provider answered a request for a stream with one JSON body; ask for a plain reply instead",
+            code="invalid_upstream_stream",
+        )
+
+    def _transport_failure(self, error: TransportError) -> BridgeError:
+        if error.reason == "no_slot":
+            return BridgeError(
+                "all connections to the provider are in use; try again shortly",
+                status=503,
+                code="upstream_busy",
+                headers=((b"retry-after", b"1"),),
+            )
+        status, code = _TRANSPORT_FAULTS[error.reason]
+        message = self.redactor.message(f"the provider could not answer: {error.detail}")
+        return UpstreamFailed(message, status=status, code=code)
+
+    def _relayed_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+        return tuple(
+            (name, self.redactor.scrub(value))
+            for name, value in headers
+            if name in _RELAYED or name.startswith(_RELAYED_PREFIXES)
+        )
+
+
+def _reply_headers(entry: Entry, kind: Headers) -> Headers:
+    """The head of a reply: its type, what the provider said, and what was stripped."""
+    admitted = entry.admitted
+    own: Headers = ((b"x-osmosis-call-id", entry.call.call_id.encode()),)
+    if admitted is not None and admitted.stripped:
+        own = (*own, (b"x-osmosis-stripped", header_list(admitted.stripped)))
+    return kind + entry.headers + own
+
+
+def _beat(reply: Reply, entry: Entry) -> Callable[[], asyncio.Future[None]]:
+    """A sign of life in the form that the reply's kind allows; the first one commits the reply to HTTP 200."""
+
+    async def beat() -> None:
+        stream = entry.admitted is not None and entry.admitted.stream
+        if not reply.started:
+            await reply.start(200, _reply_headers(entry, _SSE if stream else _JSON))
+        await reply.send(comment() if stream else b" ")
+
+    return beat  # pyright: ignore[reportReturnType] - a coroutine function is a function to an awaitable
+
+
+async def _send_failure(reply: Reply, error: BridgeError, entry: Entry) -> None:
+    """The error as a reply of its own, or as the end of one that has begun."""
+    if reply.started:
+        stream = entry.admitted is not None and entry.admitted.stream
+        await reply.end(encode_event(error.body()) if stream else error.body())
+        return
+    head = ((b"x-osmosis-error-origin", error.origin.encode()),)
+    headers = _reply_headers(entry, _JSON) + tuple(h for h in error.headers if h not in entry.headers) + head
+    await reply.whole(error.status, headers, error.body())
+
+
+async def _error_body(exchange: Exchange) -> bytes:
+    """What can be read of an error's body; a broken one is cut short, since the status already says what matters."""
+    try:
+        return await exchange.whole(_ERROR_BODY_LIMIT)
+    except TransportError:
+        return b""
+
+
+async def _drain(exchange: Exchange) -> None:
+    """Read the few bytes that end the provider's body, so that the connection can be used again."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            while await exchange.chunk():
+                pass
+    except (TransportError, TimeoutError):
+        return
+
+
+def _content_type(exchange: Exchange) -> bytes:
+    value = exchange.header(b"content-type") or b""
+    return value.partition(b";")[0].strip().lower()
+
+
+def _request_id(headers: Headers) -> str | None:
+    for name, value in headers:
+        if name in _REQUEST_IDS:
+            return value.decode("latin-1")[:200]
+    return None

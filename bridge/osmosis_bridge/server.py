@@ -1,0 +1,294 @@
+"""One bridge process: puts the parts together, serves until a signal, and lets go of everything in order.
+
+The only file that knows uvicorn. Assembly and no behaviour: who may call is `app.py`'s to say, what is sent is
+`serve.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from pathlib import Path
+
+import httptools
+import orjson
+import uvicorn
+import uvloop
+from structlog.typing import FilteringBoundLogger
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from osmosis_bridge import __version__
+from osmosis_bridge.accounts import Accounts
+from osmosis_bridge.app import BridgeApp, Gate, local_hosts
+from osmosis_bridge.config import BridgeConfig, ConfigError
+from osmosis_bridge.errors import encode_error
+from osmosis_bridge.ledger import FileLedger, NoLedger
+from osmosis_bridge.local_model import start_local_model
+from osmosis_bridge.log import open_log
+from osmosis_bridge.metrics import Metrics
+from osmosis_bridge.policy import Policy
+from osmosis_bridge.redact import Redactor
+from osmosis_bridge.routes import Routes
+from osmosis_bridge.routing import Route, plan_route
+from osmosis_bridge.serve import Bridge, Target
+from osmosis_bridge.upstream import Endpoint, Timeouts
+from osmosis_bridge.upstream.http import HttpTransport
+from osmosis_bridge.upstream.proxy import proxies_from
+
+_SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
+_HEADER_BYTES = 64 * 1024
+_HEADER_COUNT = 200
+_BACKLOG = 4096
+_LAST_RECORDS_S = 5.0
+
+
+async def run(config: BridgeConfig) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises `ConfigError`, `RouteError`, `LocalModelError` or `LedgerFailed` before it serves.
+    """
+    route = plan_route(
+        config.model,
+        api_base=config.api_base,
+        api_key_env=config.api_key_env,
+        lane=config.lane,
+        environ=config.environ,
+    )
+    listener = _bind(config)
+    with contextlib.closing(listener):
+        async with _reachable(route, config.environ) as (base_url, api_key):
+            await _serve(config, route, _Address(base_url, api_key), listener)
+
+
+class _Address:
+    """Where the provider is, and the key for it."""
+
+    def __init__(self, base_url: str, api_key: str | None) -> None:
+        self.base_url = base_url
+        self.api_key = api_key
+
+
+async def _serve(config: BridgeConfig, route: Route, address: _Address, listener: socket.socket) -> None:
+    redactor = Redactor(_secrets(config, address.api_key), _private_hosts(route, address.base_url))
+    log = open_log(config.log_format, redactor)
+    ledger = NoLedger() if config.ledger is None else FileLedger(Path(config.ledger))
+    transport = HttpTransport(
+        max_connections=config.max_upstream_connections,
+        timeouts=Timeouts(
+            connect=config.connect_timeout_s,
+            idle=config.idle_timeout_s or None,
+            total=config.total_timeout_s or None,
+            slot=config.slot_timeout_s,
+        ),
+        proxies=proxies_from(config.environ),
+    )
+    bridge = Bridge(
+        target=_target(route, address),
+        transport=transport,
+        policy=Policy(upstream_model=route.upstream_model, controls=config.controls),
+        ledger=ledger,
+        accounts=Accounts(),
+        redactor=redactor,
+        log=log,
+        keepalive_s=config.keepalive_s,
+        plain_keepalive_s=config.plain_keepalive_s,
+    )
+    gate = Gate(config.token, local_hosts(config.allowed_hosts) if config.on_loopback else None)
+    metrics = Metrics(bridge, transport)
+    app = BridgeApp(bridge, gate, Routes(bridge, gate, metrics).app(), config.max_body_mb * 1024 * 1024)
+    server = _Server(_server_config(app, config), lambda: _announce(config, listener, log))
+    metrics.watch_loop()
+    try:
+        await server.serve(sockets=[listener])
+        await _last_records(bridge)
+    finally:
+        metrics.stop()
+        await transport.close()
+        await ledger.close()
+    log.info("stopped", calls=bridge.accounts.whole.calls)
+
+
+@contextlib.asynccontextmanager
+async def _reachable(route: Route, environ: Mapping[str, str]) -> AsyncGenerator[tuple[str, str | None]]:
+    """The provider's base URL and key; a local model runs as long as the bridge does."""
+    if route.local_model is None:
+        if route.base_url is None:
+            raise ConfigError(f"no endpoint is known for {route.provider!r}; give --api-base URL")
+        yield route.base_url, route.api_key
+        return
+    model = await start_local_model(route.local_model, environ)
+    try:
+        yield model.base_url, model.api_key
+    finally:
+        await model.stop()
+
+
+def _target(route: Route, address: _Address) -> Target:
+    common = [
+        (b"content-type", b"application/json"),
+        (b"accept-encoding", b"identity"),
+        (b"user-agent", f"osmosis-bridge/{__version__}".encode()),
+    ]
+    if address.api_key is not None:
+        common.append((b"authorization", b"Bearer " + address.api_key.encode()))
+    return Target(
+        provider=route.provider,
+        model=route.upstream_model,
+        endpoint=Endpoint.parse(address.base_url),
+        path=b"/chat/completions",
+        plain_headers=(*common, (b"accept", b"application/json")),
+        stream_headers=(*common, (b"accept", b"text/event-stream")),
+    )
+
+
+def _secrets(config: BridgeConfig, api_key: str | None) -> list[str]:
+    """Every value that must not be seen: the bearer, the key, and what the environment calls a secret."""
+    named = [
+        value for name, value in config.environ.items() if _SECRET_NAME.search(name) and _may_be_secret(value)
+    ]
+    return [secret for secret in (config.token, api_key, *named) if secret]
+
+
+def _may_be_secret(value: str) -> bool:
+    """Whether a value is one that no ordinary text holds: not a number, not a path, not a word."""
+    return len(value) >= 8 and not value.isdigit() and not value.startswith(("/", "~", "."))
+
+
+def _private_hosts(route: Route, base_url: str) -> list[str]:
+    return [Endpoint.parse(base_url).host] if route.private_endpoint else []
+
+
+def _bind(config: BridgeConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    # Named as TCP: asyncio sets TCP_NODELAY only on such sockets, and without it a reply may wait 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot serve on {config.host}:{config.port}: {error.strerror or error}; --port 0 picks a free port"
+        ) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _server_config(app: BridgeApp, config: BridgeConfig) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(config.grace_s)),
+        backlog=_BACKLOG,
+    )
+
+
+def _announce(config: BridgeConfig, listener: socket.socket, log: FilteringBoundLogger) -> None:
+    """Say where the bridge answers: in the log, and in the ready file, which appears whole or not at all."""
+    port = listener.getsockname()[1]
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    url = f"http://{host}:{port}"
+    log.info("serving", url=url, model=config.model, ledger=config.ledger)
+    if config.ready_file is None:
+        return
+    target = Path(config.ready_file)
+    content = orjson.dumps({"url": url, "pid": os.getpid(), "model": config.model})
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        file.write(content + b"\n")
+    Path(file.name).replace(target)
+
+
+async def _last_records(bridge: Bridge) -> None:
+    """Calls cancelled by the end of the grace time still record themselves."""
+    deadline = asyncio.get_running_loop().time() + _LAST_RECORDS_S
+    while bridge.in_flight and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - once a process, at its end
+        await asyncio.sleep(0.01)
+
+
+class _Server(uvicorn.Server):
+    """Ends with exit code 0 on the first SIGTERM or SIGINT; the second does not wait for calls."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        caught = (signal.SIGTERM, signal.SIGINT)
+        for number in caught:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with a limit on headers, and JSON for requests that are not HTTP."""
+
+    _header_bytes = 0
+    _too_many = False
+
+    def on_message_begin(self) -> None:
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+        if len(self.headers) > _HEADER_COUNT:
+            self._count(_HEADER_BYTES)
+
+    def _count(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > _HEADER_BYTES:
+            self._too_many = True
+            raise httptools.HttpParserError("too many headers")
+
+    def send_400_response(self, msg: str) -> None:
+        status = b"431 Request Header Fields Too Large" if self._too_many else b"400 Bad Request"
+        code = "headers_too_large" if self._too_many else "invalid_http"
+        body = encode_error(
+            "the headers are too large" if self._too_many else msg, "invalid_request_error", None, code
+        )
+        self.transport.write(
+            b"HTTP/1.1 "
+            + status
+            + b"\r\ncontent-type: application/json\r\nx-osmosis-error-origin: bridge\r\n"
+            b"connection: close\r\ncontent-length: " + str(len(body)).encode() + b"\r\n\r\n" + body
+        )
+        self.transport.close()
+
+
+def run_blocking(config: BridgeConfig) -> None:
+    """`run` on the fastest event loop there is."""
+    uvloop.run(run(config))
