@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome, Record
-from osmosis_bridge.dialects.chat import Reading
+from osmosis_bridge.dialects.chat_body import Reading
 from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
 from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.redact import Redactor
@@ -46,7 +46,8 @@ class Entry:
     """The one record of a call in the making; the first end it is given stands."""
 
     __slots__ = (
-        "_recorder", "_settled", "admitted", "attempt", "call", "ended_well", "headers", "outcome_hint", "reading",
+        "_recorder", "_settled", "admitted", "asked", "attempt", "call", "ended_well", "headers", "outcome_hint",
+        "reading",
         "status", "ttft", "upstream_request_id",
     )  # fmt: skip
 
@@ -55,6 +56,7 @@ class Entry:
         self._settled = False
         self.call = call
         self.admitted: Admitted | None = None
+        self.asked = False
         self.attempt: Attempt | None = None
         self.ended_well = False
         self.headers: Headers = ()
@@ -110,7 +112,7 @@ class Entry:
         """Record a call whose client left."""
         reading = self.reading
         outcome = (
-            Outcome(status="cancelled", usage_source="missing" if self.admitted is not None else None)
+            Outcome(status="cancelled", usage_source="missing" if self.asked else None)
             if reading is None
             else reading.outcome("cancelled", None)
         )

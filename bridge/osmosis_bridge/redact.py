@@ -32,6 +32,10 @@ _ASSIGNED = re.compile(
     r"""(?ix) (\b(?:api[-_ ]?key|access[-_ ]?key|secret(?:[-_ ]?key)?|token|passw(?:or)?d|authorization|x-api-key|key)\b
     \\?["']? \s* [=:] \s* \\?["']?) (?!\[REDACTED) [^\s"'&,;})]{6,}"""
 )
+_PRIVATE_ADDRESS = re.compile(
+    r"(?<![\w.-])(?:10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|169\.254(?:\.\d{1,3}){2}"
+    r"|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})(?::\d{1,5})?(?![\w.])"
+)
 _URL = re.compile(
     r"""(?ix) \b ([a-z][a-z0-9+.-]{1,15}://)
     ( (?: [^\s/?\#"<>]* @ )? (?: \[ [0-9a-z:.%_-]* \] )? [^\s"'<>()\[\]{}]* )"""
@@ -90,6 +94,7 @@ class Redactor:
         text = _ASSIGNED.sub(rf"\1{REDACTED}", text)
         for host in self._hosts:
             text = host.sub("[private host]", text)
+        text = _PRIVATE_ADDRESS.sub("[private host]", text)
         # Once more, for a secret that only shows when line breaks become spaces.
         return _cut(self.scrub_text(_flat(text)), MESSAGE_LIMIT)
 

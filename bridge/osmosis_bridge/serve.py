@@ -196,6 +196,7 @@ class Bridge:
     async def _open(self, entry: Entry, admitted: Admitted) -> Exchange:
         """Send the call; the provider's reply, its head read. Raises `UpstreamFailed` for any but a success."""
         target = self.target
+        entry.asked = True
         try:
             exchange = await self.transport.open(
                 b"POST",

@@ -39,12 +39,11 @@ class EventSplitter:
     `limit` is the largest event in bytes; beyond it `feed` raises `EventTooLarge`.
     """
 
-    __slots__ = ("_buffer", "_limit", "_skip_lf", "_started")
+    __slots__ = ("_buffer", "_limit", "_started")
 
     def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
         self._buffer = b""
         self._limit = limit
-        self._skip_lf = False
         self._started = False
 
     def feed(self, piece: bytes) -> list[Event]:
@@ -56,7 +55,7 @@ class EventSplitter:
                 return []
             buffer = buffer.removeprefix(_BOM)
             self._started = True
-        if b"\r" in buffer or self._skip_lf or b"\n\n\n" in buffer or buffer.startswith(b"\n"):
+        if b"\r" in buffer or b"\n\n\n" in buffer or buffer.startswith(b"\n"):
             return self._feed_any(buffer)
         *blocks, rest = buffer.split(b"\n\n")
         self._keep(rest)
@@ -68,20 +67,18 @@ class EventSplitter:
         return parse_event(rest) if rest.strip(b"\r\n") else None
 
     def _feed_any(self, buffer: bytes) -> list[Event]:
-        """The same for any mix of line ends; a CR at the very end counts at once and an LF after it belongs to it."""
+        """The same for any mix of line ends, and for blank lines before an event, which belong to it.
+
+        A CR at the very end counts at once; an LF that comes after it is a blank line like any other.
+        """
         events: list[Event] = []
         start = line_start = 0
-        if self._skip_lf and buffer.startswith(b"\n"):
-            line_start = 1
-        self._skip_lf = False
-        for match in _LINE_END.finditer(buffer, line_start):
+        for match in _LINE_END.finditer(buffer):
             blank = match.start() == line_start
             line_start = match.end()
             if blank and buffer[start : match.start()].strip(b"\r\n"):
                 events.append(parse_event(buffer[start:line_start]))
                 start = line_start
-        if start == len(buffer) and buffer.endswith(b"\r"):
-            self._skip_lf = True
         self._keep(buffer[start:])
         return events
 

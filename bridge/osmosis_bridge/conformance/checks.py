@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from osmosis_bridge.conformance.case import Check, Fault, Seen
-from osmosis_bridge.conformance.exact import Exact, at, difference, items, members, parse, show
+from osmosis_bridge.conformance.exact import Exact, at, difference, items, members, parse, show, strings
 from osmosis_bridge.conformance.reply import Reply
 
 ENVELOPE = frozenset({"model", "messages", "stream", "stream_options", "extra_body"})
@@ -284,11 +284,13 @@ def reply_lacks(*texts: str) -> Check:
 
 
 def keeps_secrets(seen: Seen) -> Fault | None:
-    """No credential of the proxy's occurs in the reply or in the ledger's lines."""
-    texts = [seen.reply.raw + seen.reply.body, *(show(r, 100_000).encode() for r in seen.records)]
-    for secret in seen.secrets:
-        if any(secret.encode() in text for text in texts):
-            return Fault("the provider's credential is not shown", "it stands in the reply or the record")
+    """No credential of the proxy's occurs in the reply or in the ledger's lines, spelled out or in escapes."""
+    reply = seen.reply
+    values = [reply.json, *reply.payloads(), *seen.records]
+    decoded = "\n".join(text for value in values for text in strings(value))
+    shown = reply.raw + reply.body + decoded.encode("utf-8", "surrogatepass")
+    if any(secret.encode() in shown for secret in seen.secrets):
+        return Fault("the provider's credential is not shown", "it stands in the reply or the record")
     return None
 
 

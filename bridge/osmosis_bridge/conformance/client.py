@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from osmosis_bridge.conformance.reply import Reply, ReplyReader
+from osmosis_bridge.conformance.reply import End, Reply, ReplyReader
 from osmosis_bridge.conformance.upstream import Progress, reset
 
 
@@ -74,34 +74,41 @@ class Wire:
     async def reply(self, deadline: float = 15.0, *, bodiless: bool = False) -> Reply:
         """Read one reply, at most this many seconds; `bodiless` for a reply to HEAD."""
         reader, started = ReplyReader(bodiless=bodiless), time.monotonic()
-        fed = 0
         try:
             async with asyncio.timeout(deadline):
-                while not reader.complete:
-                    data = await self._reader.read(65536)
-                    if not data:
-                        return reader.reply("cut", time.monotonic() - started)
-                    reader.feed(data)
-                    self._progress.feed(bytes(reader.body[fed:]))
-                    fed = len(reader.body)
+                end = await self._read_into(reader)
         except TimeoutError:
-            return reader.reply("waiting", time.monotonic() - started)
+            end = "waiting"
         except (ConnectionError, ValueError):
-            return reader.reply("cut", time.monotonic() - started)
-        return reader.reply("clean", time.monotonic() - started)
+            end = "cut"
+        return reader.reply(end, time.monotonic() - started)
+
+    async def _read_into(self, reader: ReplyReader) -> End:
+        fed = 0
+        while not reader.complete:
+            data = await self._reader.read(65536)
+            if not data:
+                return "cut"
+            reader.feed(data)
+            self._progress.feed(bytes(reader.body[fed:]))
+            fed = len(reader.body)
+        return "clean"
 
     async def read_until(self, marker: bytes, deadline: float = 10.0) -> bool:
         """Read until these bytes have come; False when they did not."""
-        seen = bytearray()
         try:
             async with asyncio.timeout(deadline):
-                while marker not in seen:
-                    data = await self._reader.read(65536)
-                    if not data:
-                        return False
-                    seen += data
+                return await self._came(marker)
         except (TimeoutError, ConnectionError):
             return False
+
+    async def _came(self, marker: bytes) -> bool:
+        seen = bytearray()
+        while marker not in seen:
+            data = await self._reader.read(65536)
+            if not data:
+                return False
+            seen += data
         return True
 
     def leave(self, how: Literal["fin", "rst"]) -> None:

@@ -6,6 +6,7 @@ Knows nothing of completions. The suite judges proxies with it, so it shares no 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -112,3 +113,16 @@ def integer(value: Exact) -> int | None:
     if isinstance(value, Number) and value.text.lstrip("-").isdigit():
         return int(value.text)
     return None
+
+
+def strings(value: Exact) -> Iterator[str]:
+    """Every string inside a value, names of members included, escapes undone."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from strings(item)

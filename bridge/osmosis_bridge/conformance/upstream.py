@@ -63,6 +63,8 @@ class Received:
     """Set when the peer closed or reset while the script was being played."""
     played: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the script has ended, however it ended."""
+    sent: int = 0
+    """Bytes of the reply that the connection has taken."""
     late: bytes | None = None
     """The marker that the client had not received in time."""
 
@@ -278,6 +280,7 @@ class _Play:
     async def _send(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
+        self._received.sent += len(data)
 
     async def _hold(self, seconds: float) -> None:
         try:

@@ -6,6 +6,7 @@ from osmosis_bridge.conformance.case import Case
 from osmosis_bridge.conformance.cases import (
     access,
     content,
+    controls,
     endings,
     envelope,
     errors,
@@ -24,6 +25,7 @@ ALL: tuple[Case, ...] = (
     *fields.CASES,
     *values.CASES,
     *envelope.CASES,
+    *controls.CASES,
     *usage.CASES,
     *framing.CASES,
     *endings.CASES,

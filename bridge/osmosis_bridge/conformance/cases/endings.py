@@ -18,6 +18,7 @@ from osmosis_bridge.conformance.exact import Exact, show
 from osmosis_bridge.conformance.samples import HELLO, ROLE, WHOLE, chunk, completion, finish, said, usage
 from osmosis_bridge.conformance.script import (
     DONE,
+    Drip,
     Hold,
     Pause,
     Script,
@@ -91,7 +92,7 @@ CUTS = (
     ),
     needing(broken("S4-silent", "a stream that falls silent becomes an error", stream(*HALF, Hold(20), whole=False), kept_text), "idle_timeout"),
     needing(
-        exchange("S4-silent-first", "a provider that never answers is a 504", ASK, raw(Hold(20)), status(504), error_object), "idle_timeout"
+        exchange("S4-silent-first", "a provider that never answers is a 504, or an error after signs of life", ASK, raw(Hold(20)), status(504, 200), stream_fails()), "idle_timeout"
     ),
     needing(
         exchange("S4-silent-plain", "a provider that never answers a plain call is a 504", Ask(), raw(Hold(20)), status(504), error_object),
@@ -189,6 +190,35 @@ ERRORS = (
     mapped("S6-absurd", "99999"),
     mapped("S6-negative", "-1"),
     exchange(
+        "S6-bom-and-ids", "an error after a byte order mark and ids still becomes a status", ASK,
+        stream(b"\xef\xbb\xbfid: 1\nretry: 5\n\n", b'id: 2\ndata: {"error":{"code":429,"message":"boom-7"}}\n\n'), status(429), error_says("boom-7"),
+    ),
+    exchange(
+        "S6-unterminated", "a first error without its blank line still becomes a status", ASK,
+        stream(b'data: {"error":{"code":429,"message":"boom-7"}}'), status_between(400, 599), error_object,
+    ),
+    exchange(
+        "S6-one-byte", "a first error one byte a write", ASK,
+        raw(head(200, EVENTS, ("Connection", "close")), Drip(data('{"error":{"code":429,"message":"boom-7"}}'))), status(429), error_says("boom-7"),
+    ),
+    exchange(
+        "S6-pretty", "an error as a page of JSON under an event stream's type becomes a status", ASK,
+        stream(b'{\n  "error": {\n    "message": "boom-7",\n    "code": 429\n  }\n}\n', framing="close"), status_between(400, 599), error_object,
+    ),
+    exchange(
+        "S6-role-and-error", "an error right after the role chunk is an error event or a status", ASK,
+        stream(ROLE, data('{"error":{"code":429,"message":"boom-7"}}')), stream_fails(), error_says("boom-7"),
+    ),
+    broken("S1-after-finish", "an error after the finish is an error", stream(*HELLO, data(NESTED), DONE), error_says("boom-7"), invented=False),
+    broken("S1-batched", "an error in one write with what surrounds it", stream(b"".join((*HALF, data(NESTED), DONE))), error_says("boom-7")),
+    broken("S1-one-byte", "an error one byte a write", raw(head(200, EVENTS, ("Connection", "close")), Drip(b"".join((ROLE, said("hel"), data(NESTED), DONE)))), error_says("boom-7")),
+    broken("S1-crlf", "an error with CRLF and several data lines", stream(*HALF, b'event: error\r\ndata: {"error":\r\ndata: {"message":"boom-7"}}\r\n\r\n', DONE), error_says("boom-7")),
+    broken("S1-escaped", "an error whose name is written in escapes", stream(*HALF, data(r'{"\u0065rror":{"message":"boom-7"}}'), DONE), error_says("boom-7")),
+    broken("S1-spaced", "an error with blanks inside", stream(*HALF, data('{ "error" : { "message" : "boom-7" } }'), DONE), error_says("boom-7")),
+    broken("S1-empty-error", "an empty error in place of a chunk", stream(*HALF, data('{"error":{}}'), DONE)),
+    broken("S1-error-last-member", "an error after 100 kB of other members", stream(*HALF, data('{"id":"' + "x" * 100_000 + '","error":{"message":"boom-7"}}'), DONE), error_says("boom-7")),
+    broken("S1-usage-then-error", "an error after usage", stream(*HALF, usage(), data(NESTED), DONE), error_says("boom-7")),
+    exchange(
         "S6-after-comments", "an error after comments only still becomes a status", ASK,
         stream(b": OPENROUTER PROCESSING\n\n", data('{"error":{"code":429,"message":"boom-7"}}')), status(429), error_object,
     ),
@@ -265,7 +295,36 @@ def _usable(seen: Seen) -> Fault | None:
     return None
 
 
+def told(case_id: str, title: str, script: Script) -> Case:
+    """An odd stream: a complete answer, or an error; never half of either."""
+
+    def check(seen: Seen) -> Fault | None:
+        if seen.reply.status == 200 and seen.reply.done and not seen.reply.errors():
+            return None if seen.reply.content().startswith("hello") else fault("hello, or an error", seen)
+        return stream_fails(invented=False)(seen)
+
+    return exchange(case_id, title, ASK, script, check)
+
+
+ODD = (
+    told("S16-null-choice", "a choice that is null", stream(data('{"id":"x","choices":[null]}'), *WHOLE)),
+    told("S16-choices-object", "choices that are an object", stream(data('{"id":"x","choices":{"a":1}}'), *WHOLE)),
+    told("S16-no-delta", "a choice without a delta", stream(data('{"id":"x","choices":[{"index":0}]}'), *WHOLE)),
+    told("S16-null-delta", "a delta that is null", stream(data('{"id":"x","choices":[{"index":0,"delta":null,"finish_reason":null}]}'), *WHOLE)),
+    told("S16-index-text", "an index that is a text", stream(data('{"id":"x","choices":[{"index":"0","delta":{},"finish_reason":null}]}'), *WHOLE)),
+    told("S16-finish-number", "a finish_reason that is a number", stream(*HALF_HELLO, finish("7"), DONE)),
+    told("S16-empty-chunk", "a chunk that is an empty object", stream(data("{}"), *WHOLE)),
+    told("S-finish-twice", "a finish that comes twice", stream(*HALF_HELLO, finish(), finish(), usage(), DONE)),
+    told("S-content-after-finish", "content after the finish", stream(*HALF_HELLO, finish(), said("!"), usage(), DONE)),
+    told("S-duplicate-members", "a chunk with a member twice", stream(data('{"id":"x","choices":[],"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}'), *WHOLE)),
+    told("S-deep-chunk", "a chunk nested 5,000 deep", stream(chunk('{"x":' + "[" * 5000 + "]" * 5000 + "}"), *WHOLE)),
+    told("S-surrogate-chunk", "a lone surrogate in a chunk", stream(*HALF_HELLO, said(r"\ud83d"), finish(), DONE)),
+    told("S-bad-utf8", "bytes that are no UTF-8 in a chunk", stream(*HALF_HELLO, data(b'{"id":"x","choices":[{"index":0,"delta":{"content":"\xff"},"finish_reason":null}]}'), finish(), DONE)),
+    told("S-nul-bytes", "NUL bytes between events", stream(*HALF_HELLO, b"\x00\x00\n\n", finish(), DONE)),
+)  # fmt: skip
+
 MISMATCHES = (
+    exchange("S-json-as-stream", "a plain completion under an event stream's type is an answer or an error", ASK, plain(completion(), content_type="text/event-stream"), _usable),
     exchange("S-json-to-stream", "a plain reply to a stream request reaches the client as what it is", ASK, plain(completion()), _usable),
     exchange("S-stream-to-plain", "a stream in reply to a plain request is not mislabelled", Ask(), stream(*WHOLE), _usable),
     exchange("S-json-error-to-stream", "a JSON error with status 200 to a stream request is an error", ASK, plain(NESTED), status_between(400, 599), error_object, error_says("boom-7")),
@@ -289,6 +348,6 @@ async def _parallel_streams(stage: Stage) -> Fault | None:
 
 
 CASES: tuple[Case, ...] = (
-    *CUTS, *ERRORS, *FINISHES, *MISMATCHES,
+    *CUTS, *ERRORS, *FINISHES, *ODD, *MISMATCHES,
     Case("S4-next-call", "a cut stream does not harm the next call", _parallel_streams),
 )  # fmt: skip

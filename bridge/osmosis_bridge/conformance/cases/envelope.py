@@ -5,25 +5,20 @@ from __future__ import annotations
 from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange
 from osmosis_bridge.conformance.checks import (
     brief,
-    called,
     error_object,
     fault,
     forwarded,
-    header_is,
     messages_kept,
     not_called,
     ours,
-    record_lists,
-    reply_lacks,
     says,
     status,
     status_between,
     survives,
-    upstream_bytes_lack,
     upstream_has,
     upstream_lacks,
 )
-from osmosis_bridge.conformance.exact import at, members, parse, show
+from osmosis_bridge.conformance.exact import at, parse, show
 from osmosis_bridge.conformance.samples import WHOLE, completion
 from osmosis_bridge.conformance.script import plain, stream
 from osmosis_bridge.conformance.stage import Stage
@@ -163,6 +158,34 @@ def streaming_flag(case_id: str, value: str) -> Case:
     )  # fmt: skip
 
 
+def one_name(seen: Seen) -> Fault | None:
+    """Nothing of a duplicated or disguised name is left for a provider that reads it otherwise."""
+    for call in seen.calls:
+        if b"evil" in call.text():
+            return Fault("only what was checked is sent", call.text().decode("utf-8", "replace")[:200])
+    return None
+
+
+def disguised(case_id: str, title: str, raw: str, *checks: Check) -> Case:
+    """A body in which a name is written twice or in escapes; MESSAGES stands for its messages."""
+    body = raw.replace("MESSAGES", '"messages":[{"role":"user","content":"$CASE"}]').encode()
+    return exchange(case_id, title, Ask(raw=body), OK, survives, status_between(200, 499), one_name, *checks)
+
+
+DISGUISES = (
+    disguised("F25-escaped-name", "a control written in escapes is a control", r'{"model":"osmosis-rollout",MESSAGES,"api\u005fbase":"evil","\u0061pi_key":"evil"}'),
+    disguised("F25-escaped-inside", "also inside extra_body", r'{"model":"osmosis-rollout",MESSAGES,"extra_body":{"\u0062ase_url":"evil"}}'),
+    disguised("F6-escaped-wrapper", "extra_body written in escapes is unwrapped or refused", r'{"model":"osmosis-rollout",MESSAGES,"extra\u005fbody":{"api_key":"evil","seed":1}}', NO_WRAPPER),
+    disguised("F25-twice", "a control sent twice is stripped twice", '{"model":"osmosis-rollout",MESSAGES,"api_key":"evil1","api_key":"evil2"}'),
+    disguised("F26-model-twice", "a model sent twice changes no route", '{"model":"evil","model":"osmosis-rollout",MESSAGES}'),
+    disguised("F26-escaped-model", "a model written in escapes changes no route", r'{"\u006dodel":"osmosis-rollout",MESSAGES,"extra_body":{"mod\u0065l":"evil"}}'),
+    disguised("F6-twice", "extra_body sent twice hides nothing", '{"model":"osmosis-rollout",MESSAGES,"extra_body":{"api_key":"evil"},"extra_body":{"seed":1}}', NO_WRAPPER),
+    disguised("F-messages-twice", "messages sent twice hide nothing", '{"model":"osmosis-rollout","messages":[{"role":"user","content":"evil"}],MESSAGES}'),
+    exchange("F23-null-body", "extra_body null is a 400 or nothing", Ask('"extra_body":null'), OK, survives, status_between(200, 499), NO_WRAPPER),
+    exchange("F-options-in-extra-body", "stream_options inside extra_body is no 500", Ask('"extra_body":{"stream_options":{"include_usage":true}}', stream=True), STREAM, survives, NO_WRAPPER),
+    exchange("F-blank-around", "blanks and line ends around and in the body are no problem", Ask(raw=b' \r\n\t{ "model" : "osmosis-rollout" ,\n"messages" : [ { "role" : "user" , "content" : "$CASE" } ] , "seed" : 1 }\n\n '), OK, ours(status(200)), ours(upstream_has("seed", "1")), survives),
+)  # fmt: skip
+
 ENVELOPE = (
     exchange(
         "F26-model-in-extra-body",
@@ -242,141 +265,4 @@ ENVELOPE = (
     ),
 )  # fmt: skip
 
-CANARY = "ctl-canary-5150"
-CONTROLS = {
-    "endpoint": (
-        ("api_base", '"http://127.0.0.1:9/ctl-canary-5150"'),
-        ("base_url", '"http://127.0.0.1:9/ctl-canary-5150"'),
-        ("api_version", '"ctl-canary-5150"'),
-        ("custom_llm_provider", '"ctl-canary-5150"'),
-        ("extra_headers", '{"x-evil":"ctl-canary-5150"}'),
-        ("headers", '{"authorization":"ctl-canary-5150"}'),
-    ),
-    "time-outs": (("timeout", "0.001"), ("request_timeout", "0.001"), ("stream_timeout", "0.001")),
-    "credentials": (
-        ("api_key", '"ctl-canary-5150"'),
-        ("organization", '"ctl-canary-5150"'),
-        ("aws_secret_access_key", '"ctl-canary-5150"'),
-        ("azure_ad_token", '"ctl-canary-5150"'),
-        ("vertex_credentials", '"ctl-canary-5150"'),
-        ("litellm_credential_name", '"ctl-canary-5150"'),
-    ),
-    "callbacks": (
-        ("callbacks", '["ctl-canary-5150"]'),
-        ("success_callback", '["ctl-canary-5150"]'),
-        ("failure_callback", '["ctl-canary-5150"]'),
-        ("litellm_metadata", '{"x":"ctl-canary-5150"}'),
-        ("langfuse_public_key", '"ctl-canary-5150"'),
-    ),
-    "router": (
-        ("fallbacks", '["ctl-canary-5150"]'),
-        ("context_window_fallback_dict", '{"a":"ctl-canary-5150"}'),
-        ("models", '["ctl-canary-5150"]'),
-        ("rpm", "1"),
-    ),
-    "model-list": (("model_list", '[{"model_name":"ctl-canary-5150"}]'),),
-    "retries": (("num_retries", "3"), ("max_retries", "3"), ("cooldown_time", "60")),
-    "mocks": (
-        ("mock_response", '"ctl-canary-5150"'),
-        ("mock_tool_calls", '[{"id":"ctl-canary-5150"}]'),
-        ("mock_testing_fallbacks", "true"),
-    ),
-    "cache": (("caching", "true"), ("cache_control_injection_points", '[{"location":"message"}]')),
-    "budget": (("max_budget", "0.01"), ("budget_duration", '"1d"'), ("guardrails", '["ctl-canary-5150"]')),
-    "policy": (
-        ("drop_params", "true"),
-        ("additional_drop_params", '["seed"]'),
-        ("allowed_openai_params", '["seed"]'),
-    ),
-}  # fmt: skip
-
-
-def answered_by_the_model(seen: Seen) -> Fault | None:
-    """A 200 means that the upstream was asked; a refusal is fine too."""
-    if seen.reply.status == 200 and not seen.calls:
-        return fault("a 200 only from the model", seen)
-    return None
-
-
-def control_case(name: str, pairs: tuple[tuple[str, str], ...], *, inside: bool) -> Case:
-    """Controls of one kind, at the top or inside extra_body."""
-    names = [key for key, _ in pairs]
-    fields = ",".join(f'"{key}":{value}' for key, value in pairs)
-    place = "inside extra_body" if inside else "at the top level"
-    ask = Ask(f'"extra_body":{{{fields},"seed":4}}' if inside else f'{fields},"seed":4')
-    return exchange(
-        f"F25-{name}-{'extra' if inside else 'top'}",
-        f"controls ({', '.join(names)}) {place} never reach the provider",
-        ask,
-        OK,
-        survives,
-        upstream_lacks(*names),
-        upstream_bytes_lack(CANARY),
-        answered_by_the_model,
-        ours(status(200)),
-        ours(called(1)),
-        ours(upstream_has("seed", "4")),
-        ours(header_is("x-osmosis-stripped", ", ".join(names))) if len(names) == 1 else ours(names_stripped(names)),
-        ours(record_lists("stripped", *names)),
-        ours(reply_lacks(CANARY)),
-    )  # fmt: skip
-
-
-def names_stripped(names: list[str]) -> Check:
-    """The reply header names every stripped control."""
-
-    def check(seen: Seen) -> Fault | None:
-        shown = seen.reply.header("x-osmosis-stripped") or ""
-        listed = {part.strip() for part in shown.split(",")}
-        missing = [name for name in names if name not in listed]
-        return Fault(f"x-osmosis-stripped names {missing[0]}", shown or "no such header") if missing else None
-
-    return check
-
-
-def _thinking_stays(seen: Seen) -> Fault | None:
-    out = members(seen.upstream_json)
-    return None if not seen.calls or "thinking" in out else Fault("thinking is forwarded", show(out))
-
-
-CASES: tuple[Case, ...] = (
-    *MERGES,
-    *ENVELOPE,
-    *(control_case(name, pairs, inside=inside) for name, pairs in CONTROLS.items() for inside in (False, True)),
-    exchange(
-        "F14-drop-params",
-        "drop_params is not obeyed: thinking still reaches the provider",
-        Ask('"drop_params":true,"thinking":{"type":"disabled"}'),
-        OK,
-        survives,
-        upstream_lacks("drop_params"),
-        _thinking_stays,
-    ),
-    exchange(
-        "F25-streamed",
-        "controls are stripped from streams and named",
-        Ask('"api_key":"ctl-canary-5150","extra_body":{"api_base":"http://127.0.0.1:9"}', stream=True),
-        STREAM,
-        survives,
-        upstream_lacks("api_key", "api_base"),
-        upstream_bytes_lack(CANARY),
-        ours(names_stripped(["api_key", "api_base"])),
-        ours(says("hello")),
-    ),
-    exchange(
-        "F25-none-stripped",
-        "a call without controls says nothing of stripping",
-        Ask('"seed":1'),
-        OK,
-        status(200),
-        ours(lambda seen: None if not seen.reply.header("x-osmosis-stripped") else fault("no x-osmosis-stripped", seen)),
-    ),
-    exchange(
-        "F25-value-named-like-control",
-        "a control's name deeper in the body is data",
-        Ask('"chat_template_kwargs":{"api_key":"a","timeout":3,"model":"m"},"vllm_xargs":{"drop_params":true}'),
-        OK,
-        status(200),
-        forwarded,
-    ),
-)  # fmt: skip
+CASES: tuple[Case, ...] = (*MERGES, *ENVELOPE, *DISGUISES)

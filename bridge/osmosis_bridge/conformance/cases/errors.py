@@ -21,7 +21,7 @@ from osmosis_bridge.conformance.checks import (
 )
 from osmosis_bridge.conformance.exact import Number, at, show
 from osmosis_bridge.conformance.samples import MODEL, USAGE, WHOLE, completion
-from osmosis_bridge.conformance.script import Hold, Pause, Script, head, plain, raw, stream
+from osmosis_bridge.conformance.script import Hold, Pause, Script, chunked, head, plain, raw, stream
 from osmosis_bridge.conformance.stage import Stage
 
 SAID = '{"error":{"message":"boom-7","type":"t-8","param":"p-9","code":"c-10"}}'
@@ -166,6 +166,10 @@ BODIES = (
     exchange("E-lines", "a message of several lines is one line", Ask(), plain(r'{"error":{"message":"a\r\nb\u0000\u001b[31mc\n\nd"}}', 400), status(400), error_object, ours(one_short_line)),
     exchange("E10-long-html", "a long HTML page is cut and not trusted", Ask(), plain("<html>" + "x<br>\n" * 50_000, 503, content_type="text/html"), status(503), full_error, ours(one_short_line)),
     exchange("E-huge-error", "an error of 20 MB is not swallowed whole", Ask(), plain('{"error":{"message":"' + "x" * 20_000_000 + '"}}', 500), status(500, 502), error_object, ours(one_short_line)),
+    exchange("E-cut-error", "a 429 whose body is cut stays a 429", Ask(), raw(head(429, ("Content-Type", "application/json"), ("Content-Length", "500"), ("retry-after", "9")), b'{"error":{"message":"boo'), status(429), error_object, header_is("retry-after", "9")),
+    exchange("E-reset-error", "a 400 whose body is reset stays a 400", Ask(), raw(head(400, ("Content-Type", "application/json"), ("Content-Length", "500")), b'{"error":', Pause(0.05), end="reset"), status(400), error_object),
+    exchange("E-chunked-error", "an error in chunks is read", Ask(), raw(head(422, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")), b"".join(chunked(SAID.encode()[i : i + 7]) for i in range(0, len(SAID), 7)), b"0\r\n\r\n", end="keep"), status(422), kept_members),
+    exchange("E-closing-error", "an error that ends by closing is read", Ask(), raw(head(503, ("Content-Type", "application/json"), ("Connection", "close")), SAID.encode()), status(503), kept_members),
     exchange("E-endless-error", "an error body that never ends is given up", Ask(), raw(head(500, ("Content-Type", "text/plain"), ("Content-Length", "1000")), b"boom-7", Pause(0.2)), status_between(500, 599), full_error),
     exchange("E13-unknown-parameter", "the provider's own 400 about a parameter is passed on", Ask('"system_prompt":"x"'), plain('{"error":{"message":"Unrecognized request argument supplied: system_prompt","type":"invalid_request_error","param":"system_prompt","code":"unknown_parameter"}}', 400), status(400), error_says("system_prompt", "unknown_parameter"), called(1)),
     exchange("E18-temperature", "a refused temperature is not dropped and tried again", Ask('"temperature":0.1'), plain('{"error":{"message":"Unsupported value: temperature","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}', 400), status(400), error_says("temperature"), called(1)),

@@ -19,8 +19,9 @@ from osmosis_bridge.conformance.checks import (
     status,
     survives,
 )
-from osmosis_bridge.conformance.samples import completion
-from osmosis_bridge.conformance.script import plain
+from osmosis_bridge.conformance.packing import BROTLI, Coder, deflated, gzipped, zstandard_packed
+from osmosis_bridge.conformance.samples import WHOLE, completion
+from osmosis_bridge.conformance.script import plain, stream
 from osmosis_bridge.conformance.stage import Stage
 
 OK = plain(completion())
@@ -79,7 +80,60 @@ async def _bomb(stage: Stage) -> Fault | None:
     return None if 400 <= reply.status < 500 else Fault("a 4xx for a body that inflates beyond the limit", brief(reply))  # fmt: skip
 
 
+def packed_request(case_id: str, encoding: str, pack: Coder, *, chunks: bool = False) -> Case:
+    """A packed request is read, or refused as 4xx; never taken for what it is not."""
+
+    async def play(stage: Stage) -> Fault | None:
+        stage.play(OK)
+        plain_ask = Ask('"seed":5')
+        body = pack(plain_ask.body(stage.token, stage.target.model))
+        reply = await stage.ask(
+            Ask(
+                raw=body,
+                headers=(("Content-Encoding", encoding),),
+                transfer="chunked" if chunks else "length",
+            )
+        )
+        seen = await stage.seen(plain_ask, reply)
+        if 400 <= reply.status < 500:
+            return error_object(seen) or not_called(seen)
+        return says("hello")(seen) or forwarded(seen)
+
+    return Case(case_id, f"a request in {encoding} is read, or refused as 4xx", play)
+
+
+async def _old_client(stage: Stage) -> Fault | None:
+    """A client of HTTP/1.0 gets a reply that it can read: no chunks."""
+    for streaming in (False, True):
+        token = stage.play(stream(*WHOLE) if streaming else OK, f"s{streaming:d}")
+        request = stage.request(Ask(stream=streaming), token).replace(b"HTTP/1.1\r\n", b"HTTP/1.0\r\n", 1)
+        async with stage.wire(token) as wire:
+            await wire.send(request)
+            reply = await wire.reply(5.0)
+        if reply.content() != "hello" or reply.header("transfer-encoding") is not None:
+            return Fault("an answer without chunks", f"{reply.header('transfer-encoding')} {brief(reply)}")
+    return None
+
+
+async def _accepting(stage: Stage) -> Fault | None:
+    """A client that takes gzip gets what it can read, labelled as what it is."""
+    for encoding in ("gzip, deflate, br, zstd", "identity;q=0, *;q=0.5", "*"):
+        token = stage.play(OK, f"e{len(encoding)}")
+        reply = await stage.ask(Ask(headers=(("Accept-Encoding", encoding),)), token)
+        if reply.content() != "hello":
+            return Fault("an answer", brief(reply))
+    return None
+
+
 SIZES = (
+    packed_request("C6-request-deflate", "deflate", deflated),
+    packed_request("C6-request-br", "br", BROTLI),
+    packed_request("C6-request-zstd", "zstd", zstandard_packed),
+    packed_request("C6-request-identity", "identity", bytes),
+    packed_request("C6-request-gzip-chunked", "gzip", gzipped, chunks=True),
+    packed_request("C6-request-unknown", "snappy", bytes),
+    Case("C-old-client", "a client of HTTP/1.0 gets a reply that it can read", _old_client),
+    Case("C6-accept", "a client that takes encodings gets what it can read", _accepting),
     sized("C4-2mb", "a body of 2 MB is no problem", 2),
     sized("C4-9mb", "a body of 9 MB is no problem", 9),
     alone(sized("C4-24mb", "a body of 24 MB is no problem", 24)),

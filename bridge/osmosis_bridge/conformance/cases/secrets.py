@@ -44,6 +44,11 @@ def _head_with_key(received: Received) -> bytes:
     return head(401, ("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("x-request-id", received.secret()), ("WWW-Authenticate", f"Bearer key={received.secret()}")) + body  # fmt: skip
 
 
+def escapes(text: str) -> str:
+    """Every letter as a JSON escape."""
+    return "".join(f"\\u{ord(letter):04x}" for letter in text)
+
+
 def no_own_address(seen: Seen) -> Fault | None:
     """The host and port at which the proxy reaches its upstream do not stand in the reply."""
     host = seen.calls[0].headers("host")[0] if seen.calls else "no call"
@@ -74,6 +79,16 @@ ECHOES = (
     hiding("E1-first-event", "nor from an error that is the first event", stream(echo_frame('{"error":{"message":"key KEY is wrong","code":401}}')), status_between(400, 599), streaming=True),
     hiding("E1-mid-stream", "nor from an error in the middle of a stream", stream(ROLE, said("he"), echo_frame('{"error":{"message":"key KEY is wrong","code":401}}')), streaming=True),
     hiding("E1-flat-stream", "nor from a flat error in a stream", stream(ROLE, echo_frame('{"object":"error","message":"key KEY","code":"KEY"}')), streaming=True),
+    hiding("E1-choice-error", "nor from an error inside a choice", stream(ROLE, echo_frame('{"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":401,"message":"key KEY is wrong"}}]}')), streaming=True),
+    hiding("E1-plain-choice-error", "nor from one of a plain reply", echo('{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"error","error":{"code":401,"message":"key KEY is wrong"}}]}', 200)),
+    hiding("E1-event-error", "nor from event: error", stream(ROLE, Send(lambda received: chunked(f'event: error\ndata: {{"message":"key {received.secret()}"}}\n\n'.encode()))), streaming=True),
+    hiding("E1-unicode-escapes", "nor when every letter is an escape", echoing(lambda received: '{"error":{"message":"bad key ' + escapes(received.secret()) + '"}}', 401), status(401)),
+    hiding("E1-stream-escapes", "nor in escapes on a stream", stream(ROLE, Send(lambda received: chunked(data('{"error":{"message":"bad key ' + escapes(received.secret()) + '"}}')))), streaming=True),
+    hiding("E1-bad-frame", "nor from a frame that is no JSON", stream(ROLE, echo_frame('{"error": key KEY is wrong')), streaming=True),
+    hiding("E1-text-frame", "nor from a line of plain text in a stream", stream(ROLE, Send(lambda received: chunked(f"authorization: Bearer {received.secret()} refused\n\n".encode()))), streaming=True),
+    hiding("E1-detail-frame", "nor from a detail in place of a chunk", stream(ROLE, echo_frame('{"detail":"key KEY is wrong"}')), streaming=True),
+    hiding("E1-comment", "nor from a comment of a stream", stream(Send(lambda received: chunked(f": key {received.secret()}\n\n".encode())), *WHOLE), streaming=True),
+    hiding("E1-plain-garbage", "nor from a 200 that is no JSON", echo("KEY is not JSON", 200), status_between(500, 599)),
     hiding("E1-long", "nor cut in half by the limit of the message", echo('{"error":{"message":"' + "x" * 990 + ' KEY and more"}}', 400), status(400), no_piece),
     exchange("E1-shaped", "text that looks like a key is not shown", Ask(), plain('{"error":{"message":"keys ' + " and ".join(SHAPED) + '"}}', 401), status(401), ours(reply_lacks(*SHAPED))),
     exchange("E1-bearer-text", "a bearer in an error's text is not shown", Ask(), plain('{"error":{"message":"sent Authorization: Bearer abcdefghijklmnop1234567890"}}', 401), status(401), ours(reply_lacks("abcdefghijklmnop1234567890"))),

@@ -11,6 +11,7 @@ from osmosis_bridge.conformance.checks import (
     called,
     error_object,
     error_says,
+    fault,
     header_absent,
     ours,
     says,
@@ -80,9 +81,10 @@ def packed(word: str) -> tuple[Case, Case]:
     field = ("Content-Encoding", encoding)
     plainly = plain(pack(ANSWER), 200, field)
     flowing = raw(head(200, EVENTS, field, CHUNKED), chunked(pack(STREAM)), b"0\r\n\r\n", end="keep")
+    bare = ours(header_absent("content-encoding"))
     return (
-        answered(f"C6-{word}", f"a reply in {word} arrives inflated or as announced", plainly),
-        streamed(f"C6-{word}-stream", f"a stream in {word} arrives inflated or as announced", flowing),
+        answered(f"C6-{word}", f"a reply in {word} arrives inflated or as announced", plainly, bare),
+        streamed(f"C6-{word}-stream", f"a stream in {word} arrives inflated or as announced", flowing, bare),
     )
 
 
@@ -117,6 +119,13 @@ ENCODINGS = (
     answered("C6-empty", "an empty content-encoding is none", plain(ANSWER, 200, ("Content-Encoding", ""))),
 )  # fmt: skip
 
+
+def _no_bare_line(seen: Seen) -> Fault | None:
+    """The reply's head has no line end that is not CR LF."""
+    lines = seen.reply.raw.partition(b"\r\n\r\n")[0].replace(b"\r\n", b"")
+    return fault("no bare CR or LF in the reply's head", seen) if b"\r" in lines or b"\n" in lines else None
+
+
 LENGTH = f"Content-Length: {len(ANSWER)}\r\n".encode()
 TYPED = b"Content-Type: application/json\r\n"
 
@@ -147,6 +156,14 @@ ODDITIES = (
     exchange("C-two-lengths", "two different lengths are an error", PLAIN_ASK, wired(OK, TYPED, LENGTH, b"Content-Length: 5\r\n\r\n", ANSWER, end="close"), status(502), error_object),
     exchange("C-bad-length", "a length that is no number is an error", PLAIN_ASK, wired(OK, TYPED, b"Content-Length: -1\r\n\r\n", ANSWER, end="close"), status(502), error_object),
     exchange("C-bad-header", "a header line without a colon is no answer, or is left out", PLAIN_ASK, wired(OK, TYPED, b"nonsense\r\n", LENGTH, b"\r\n", ANSWER, end="close"), lambda seen: None if seen.reply.status >= 500 else says("hello")(seen)),
+    answered("C-many-interim", "twenty interim replies", wired(b"HTTP/1.1 100 Continue\r\n\r\n" * 20 + OK, TYPED, LENGTH, b"\r\n", ANSWER)),
+    exchange("C-length-overflow", "a length beyond 64 bits is an error", PLAIN_ASK, wired(OK, TYPED, b"Content-Length: 99999999999999999999999\r\n\r\n", ANSWER, end="close"), status_between(500, 599), error_object),
+    exchange("C-chunk-size-overflow", "a chunk size beyond 64 bits is an error", PLAIN_ASK, wired(OK, TYPED, b"Transfer-Encoding: chunked\r\n\r\n", b"fffffffffffffffffffff\r\n" + ANSWER, end="close"), status_between(500, 599), error_object),
+    exchange("C-te-gzip", "a transfer coding nobody asked for is an error, or undone", PLAIN_ASK, raw(head(200, JSON, ("Transfer-Encoding", "gzip, chunked")) + chunked(gzipped(ANSWER)) + b"0\r\n\r\n"), lambda seen: None if seen.reply.status >= 500 else says("hello")(seen)),
+    exchange("C-splitting-cr", "a bare CR in a relayed header makes no header", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\rset-cookie: evil=1\r\n", LENGTH, b"\r\n", ANSWER, end="close"), header_absent("set-cookie"), _no_bare_line),
+    exchange("C-splitting-lf", "nor a bare LF", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\nset-cookie: evil=1\r\n", LENGTH, b"\r\n", ANSWER, end="close"), header_absent("set-cookie")),
+    exchange("C-splitting-fold", "nor a folded line", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\r\n b\r\n", LENGTH, b"\r\n", ANSWER, end="close"), _no_bare_line),
+    exchange("C-latin-header", "a relayed header beyond ASCII is no 500", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: \xe9\xff\r\n", LENGTH, b"\r\n", ANSWER), lambda seen: fault("no 500", seen) if seen.reply.status == 500 else None),
     exchange("C-huge-header", "a header of 4 MB is given up", PLAIN_ASK, wired(OK, TYPED, b"x-big: " + b"h" * 4_000_000 + b"\r\n", LENGTH, b"\r\n", ANSWER, end="close"), lambda seen: None if seen.reply.status in {200, 502} else Fault("200 or 502", brief(seen.reply))),
 )  # fmt: skip
 
@@ -238,7 +255,53 @@ async def _no_slot(stage: Stage) -> Fault | None:
     return Fault("200, or 503 with Retry-After", brief(odd[0])) if odd else None
 
 
+async def _waiting_leaves(stage: Stage) -> Fault | None:
+    """All slots taken: a client that leaves while it waits costs no provider call, and the slots come back."""
+    slots = stage.target.knobs.slots or 1
+    held = stage.play(raw(Hold(4.0), end="close"), "held")
+    waiting = stage.play(plain(ANSWER), "waiting")
+    async with asyncio.TaskGroup() as group:
+        for _ in range(slots):
+            group.create_task(_hold_slot(stage, held))
+        await stage.arrived(slots, held)
+        async with stage.wire(waiting) as wire:
+            await wire.send(stage.request(PLAIN_ASK, waiting))
+            await asyncio.sleep(0.15)
+            wire.leave("fin")
+    await asyncio.sleep(0.3)
+    if stage.received(waiting):
+        return Fault("no provider call for a client that left", "one was made")
+    return says("hello")(await stage.exchange(PLAIN_ASK, stage.play(plain(ANSWER), "after")))
+
+
+async def _hold_slot(stage: Stage, token: str) -> None:
+    async with stage.wire(token) as wire:
+        await wire.send(stage.request(PLAIN_ASK, token))
+        await asyncio.sleep(0.8)
+        wire.leave("fin")
+
+
+async def _slow_reader(stage: Stage) -> Fault | None:
+    """A client that does not read holds back its own upstream; nothing is piled up in between."""
+    frame = said("x" * 65_000)
+    whole = 64_000_000
+    stage.play(stream(*(frame for _ in range(whole // len(frame))), finish(), DONE))
+    async with stage.wire() as wire:
+        await wire.send(stage.request(STREAM_ASK))
+        await stage.arrived()
+        await asyncio.sleep(1.5)
+        taken = stage.received()[0].sent
+        reply = await wire.reply(30.0)
+    if taken > whole // 2:
+        return Fault(
+            "the upstream held back while the client does not read", f"{taken // 1_000_000} of 64 MB taken"
+        )
+    return None if reply.done and reply.end == "clean" else Fault("then the whole stream", brief(reply))
+
+
 CONNECTIONS = (
+    needing(alone(Case("C9-leave", "a client that leaves while it waits for a slot", _waiting_leaves, "ours")), "slots"),
+    alone(Case("C10-slow-reader", "a client that reads slowly holds its upstream back", _slow_reader)),
     in_turn("C-kept", "calls after each other on kept connections", [_whole() for _ in range(5)], 0.0),
     in_turn("C-idle-close", "an upstream that closes idle connections without a word costs no call", [_whole("close") for _ in range(6)]),
     in_turn("C-idle-reset", "nor one that resets them", [Script((Send(head(200, JSON, ("Content-Length", str(len(ANSWER)))) + ANSWER), Pause(0.03)), "reset") for _ in range(6)]),

@@ -208,6 +208,23 @@ STREAMS = (
         counts(10),
     ),
     exchange(
+        "U2-null-choices", "a usage chunk with choices null is hidden too", Ask(stream=True),
+        stream(*HELLO, data(usage_json(choices="null")), DONE), says("hello"),
+        lambda seen: next((Fault("no usage chunk", show(p)) for p in seen.reply.payloads() if at(p, "choices") is None), None),
+        counts(10),
+    ),
+    exchange(
+        "U-repeated", "usage-only chunks that come again and again are hidden, and the last one counts", Ask(stream=True),
+        stream(ROLE, usage('{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8}'), said("hello"),
+               usage('{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}'), finish(), usage(), DONE),
+        says("hello"), hidden, counts(10),
+    ),
+    exchange(
+        "U-groq", "usage in a vendor's own member is relayed", Ask(stream=True),
+        stream(ROLE, said("hello"), finish(more=f',"x_groq":{{"id":"r","usage":{USAGE}}}'), DONE), says("hello"),
+        lambda seen: None if any(at(p, "x_groq", "usage") for p in seen.reply.payloads()) else fault("x_groq relayed", seen),
+    ),
+    exchange(
         "U2-azure-first", "an empty first chunk that carries filter results is not hidden", Ask(stream=True),
         stream(data('{"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[{"prompt_index":0}]}'), *WHOLE),
         says("hello"), hidden,
@@ -265,6 +282,17 @@ async def _unknown_is_null(stage: Stage) -> Fault | None:
     return Fault("one call, tokens and max_context_tokens null", show(dict(got)))
 
 
+async def _enormous(stage: Stage) -> Fault | None:
+    """Counts at the edge of 64 bits do not break the totals."""
+    text = '{"prompt_tokens":1,"completion_tokens":1,"total_tokens":9223372036854775807}'
+    for number in range(3):
+        reply = await stage.ask(Ask(), stage.play(plain(completion(usage=text)), f"n{number}"))
+        if reply.status != 200:
+            return Fault("200", brief(reply))
+    got = await stage.totals()
+    return None if integer(got.get("calls")) == 3 else Fault("totals that can be told", show(dict(got)))
+
+
 async def _two_rollouts(stage: Stage) -> Fault | None:
     """Two rollouts, 200 calls in flight at once, interleaved: exact sums, no cross-talk."""
     rollouts = (f"{stage.rollout}-a", f"{stage.rollout}-b")
@@ -318,6 +346,7 @@ CASES: tuple[Case, ...] = (
         scope="ours",
     ),
     Case("U-totals", "totals of a rollout: sum of totals, largest single call, calls without usage", _rollout_totals, "ours"),
+    Case("U-enormous", "counts at the edge of 64 bits do not break the totals", _enormous, "ours"),
     Case("U-unknown", "unknown is null, not zero", _unknown_is_null, "ours"),
     Case("U15-refused", "a call that the provider refused is recorded and costs nothing", _failed_not_billed, "ours"),
     alone(Case("U16-interleaved", "two rollouts, 200 calls interleaved: sums exact, no cross-talk", _two_rollouts, "ours")),

@@ -1,0 +1,173 @@
+"""What is read of an OpenAI chat completion, whole or in chunks: the few fields that the bridge must know.
+
+Everything else stays the text it came as. Odd types never raise: what cannot be read is unknown. Knows no framing, no
+transport and no clock.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw
+
+from osmosis_bridge.call import Outcome, Status
+from osmosis_bridge.usage import read_usage
+
+ABSENT = Raw(b"null")
+FALSY = frozenset({b"null", b"false", b'""', b"{}", b"[]", b"0"})
+_FINISH_LIMIT = 100
+
+
+class Choice(msgspec.Struct, gc=False):
+    """The fields read of one choice; each as its text."""
+
+    index: Raw = ABSENT
+    finish_reason: Raw = ABSENT
+    usage: Raw = ABSENT
+    error: Raw = ABSENT
+
+
+class Body(msgspec.Struct, gc=False):
+    """The few fields that are read, of a reply or of a chunk; each as its text."""
+
+    model: Raw | None = None
+    choices: list[Choice] | None = None
+    usage: Raw = ABSENT
+    error: Raw = ABSENT
+    object: Raw = ABSENT
+    x_groq: Raw = ABSENT
+
+
+_decode = msgspec.json.Decoder(Body).decode
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class Reading:
+    """What has been read of one completion so far: usage, finish reasons, which choices are still open."""
+
+    __slots__ = ("_choice_usage", "_finished", "_seen", "_usage", "_x_groq", "choice_error", "erred")
+
+    def __init__(self) -> None:
+        self._usage = self._choice_usage = self._x_groq = b"null"
+        self._seen: set[bytes] = set()
+        self._finished: dict[bytes, str] = {}
+        self.erred = False
+        self.choice_error = b"null"
+
+    def take(self, body: Body) -> None:
+        """Read one reply or chunk."""
+        usage = bytes(body.usage)
+        if usage != b"null":
+            self._usage = usage
+        if body.x_groq is not ABSENT:
+            self._x_groq = bytes(body.x_groq)
+        for choice in body.choices or ():
+            self._take_choice(choice)
+
+    def _take_choice(self, choice: Choice) -> None:
+        index = bytes(choice.index)
+        if index == b"null":
+            index = b"0"
+        self._seen.add(index)
+        finish = bytes(choice.finish_reason)
+        if finish not in (b"null", b'""'):
+            reason = _text(finish)[:_FINISH_LIMIT]
+            self._finished[index] = reason
+            self.erred = self.erred or reason == "error"
+        if choice.usage is not ABSENT:
+            self._choice_usage = bytes(choice.usage)
+        if choice.error is not ABSENT and bytes(choice.error) not in FALSY:
+            self.choice_error = bytes(choice.error)
+            self.erred = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every choice that was seen has a finish reason, and at least one was seen."""
+        return bool(self._finished) and self._seen <= self._finished.keys()
+
+    def outcome(self, status: Status, http_status: int | None, error_code: str | None = None) -> Outcome:
+        """The end of the call, with the usage the provider gave, if it gave any."""
+        usage, cost = read_usage(self._usage)
+        if usage is None:
+            for raw in (self._choice_usage, _member(self._x_groq, "usage")):
+                usage, _ = read_usage(raw)
+                if usage is not None:
+                    break
+        return Outcome(
+            status=status,
+            http_status=http_status,
+            error_code=error_code,
+            finish_reasons=tuple(self._finished.values()),
+            usage=usage,
+            usage_source="missing" if usage is None else "provider",
+            cost_usd=cost,
+        )
+
+
+def read_body(data: bytes) -> Body | None:
+    """The fields that matter, None where `data` is not a JSON object."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    # Odd types, or a lone surrogate, which JSON allows and msgspec does not: the slow and tolerant way.
+    found = value_of(data)
+    if not isinstance(found, dict):
+        return None
+    fields = cast("dict[str, Any]", found)
+    choices = fields.get("choices")
+    return Body(
+        model=_raw(fields["model"]) if "model" in fields else None,
+        choices=_choices(cast("list[object]", choices)) if isinstance(choices, list) else None,
+        usage=_raw(fields.get("usage")),
+        error=_raw(fields.get("error")),
+        object=_raw(fields.get("object")),
+        x_groq=_raw(fields.get("x_groq")),
+    )
+
+
+def _choices(items: list[object]) -> list[Choice]:
+    found = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+    return [
+        Choice(*(_raw(choice.get(name)) for name in ("index", "finish_reason", "usage", "error")))
+        for choice in found
+    ]
+
+
+def _raw(value: object) -> Raw:
+    return ABSENT if value is None else Raw(json.dumps(value).encode())
+
+
+def value_of(data: bytes) -> object:
+    """The value of a JSON text, or the text itself where it is not JSON."""
+    text = data.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def split_or_none(data: bytes) -> dict[str, Raw] | None:
+    """The top level of a JSON object with each value as its text, None where it is none."""
+    try:
+        return _split(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _member(raw: bytes, name: str) -> bytes:
+    fields = split_or_none(raw) if raw[:1] == b"{" else None
+    return bytes(fields[name]) if fields and name in fields else b"null"
+
+
+def _text(raw: bytes) -> str:
+    """A JSON string's value, or the text of anything else."""
+    try:
+        value: object = json.loads(raw)
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+    text = value if isinstance(value, str) else raw.decode("utf-8", "replace")
+    # A lone surrogate has no UTF-8, and the record is UTF-8.
+    return text.encode("utf-8", "replace").decode()
