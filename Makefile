@@ -102,7 +102,7 @@ $(TOOLS)/uv/bin/uv: | check-python
 		{ echo "$(PYTHON) has no pip, which installs uv; install pip (Debian: python3-pip) or uv itself" >&2; exit 1; }
 	@echo "installing uv $(UV_VERSION) into .tools"
 	@rm -rf '$(TOOLS)/uv'
-	@PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 '$(PYTHON)' -m pip install --quiet --disable-pip-version-check \
+	@PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 '$(PYTHON)' -m pip install -qq --disable-pip-version-check \
 		--root-user-action ignore --no-deps --target '$(TOOLS)/uv' 'uv==$(UV_VERSION)'
 
 # What a user needs, and what a developer needs on top. The first keeps what the second installed.
@@ -113,5 +113,5 @@ $(VENV)/.ready-run: pyproject.toml uv.lock | check-python $(UV)
 
 $(VENV)/.ready-dev: pyproject.toml uv.lock | check-python $(UV)
 	@echo "installing into $(VENV): what a developer needs"
-	@$(call sync,$(LOCKED) --extra local --extra openai --extra native)
+	@$(call sync,$(LOCKED) --extra local --extra openai --extra native --extra parquet)
 	@touch $@ $(VENV)/.ready-run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -23,6 +23,9 @@ from osmosis_bridge.server import run_blocking
 def bridge() -> None:
     """The inference bridge: an OpenAI-compatible proxy that records every call."""
 
+
+ENVIRON = "osmosis.environ"
+"""Under this key of click's context a program around this one may leave the environment it has read."""
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -111,9 +114,12 @@ def _config(config_file: str | None, flags: dict[str, object]) -> BridgeConfig:
     if config_file is not None:
         try:
             text = Path(config_file).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read --config {config_file!r}: {error}") from None
-    return parse(flags, text, config_file or "", os.environ)
+        except OSError as error:
+            raise ConfigError(f"cannot read --config {config_file!r}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"cannot read --config {config_file!r}: it is not UTF-8 text") from None
+    environ: Mapping[str, str] = click.get_current_context().meta.get(ENVIRON, os.environ)
+    return parse(flags, text, config_file or "", environ)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import msgspec
 
 from osmosis_bridge.bearers import RUN, Caller, identify, valid_rollout_id
 from osmosis_bridge.call import Call
+from osmosis_bridge.departure import DEPARTURE, Departure, watched
 from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.replay import MARK, retry_count
@@ -110,13 +111,13 @@ class BridgeApp:
         """One request."""
         if scope["type"] != "http":
             return
-        reply = AsgiReply(send)
+        reply = AsgiReply(send, in_pieces=scope.get("http_version") != "1.0")
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             self._gate.check_origin(headers)
             is_call, in_path = call_path(scope["path"])
             if is_call and scope["method"] == "POST":
-                await self._call(headers, in_path, receive, reply)
+                await self._call(scope, in_path, receive, reply)
             else:
                 await self._rest(scope, receive, reply.pass_on)
         except BridgeError as error:
@@ -128,9 +129,8 @@ class BridgeApp:
                 BridgeError("the bridge failed on this request; its log says why", code="internal_error")
             )
 
-    async def _call(
-        self, headers: dict[bytes, bytes], in_path: str | None, receive: Receive, reply: AsgiReply
-    ) -> None:
+    async def _call(self, scope: Scope, in_path: str | None, receive: Receive, reply: AsgiReply) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
         received = self._bridge.clock()
         started_at = time.time()
         rollout_id = self._gate.rollout(self._gate.caller(headers), in_path, headers)
@@ -152,7 +152,12 @@ class BridgeApp:
             body=body,
             retry_count=retry_count(headers.get(MARK)),
         )
-        await serve_while_present(self._bridge, call, receive, reply)
+        known = scope.get(DEPARTURE)
+        if known is not None:
+            await serve_while_present(self._bridge, call, reply, known)
+            return
+        async with watched(receive) as departure:
+            await serve_while_present(self._bridge, call, reply, departure)
 
     def _refuse_if_closed(self, rollout_id: str) -> None:
         if self._bridge.accounts.is_closed(rollout_id):
@@ -161,39 +166,50 @@ class BridgeApp:
             )
 
 
-async def serve_while_present(bridge: Bridge, call: Call, receive: Receive, reply: AsgiReply) -> None:
+async def serve_while_present(bridge: Bridge, call: Call, reply: AsgiReply, departure: Departure) -> None:
     """Serve one call, and stop at once when its client leaves."""
     serving = asyncio.current_task()
     if serving is None:
         raise RuntimeError("a call is served within a task")
     left = False
 
-    async def watch() -> None:
+    def leave() -> None:
         nonlocal left
-        while (await receive())["type"] != "http.disconnect":
-            pass
         if not reply.finished:
             left = True
             serving.cancel("the client left")
 
-    # No task group: it would wait for a watcher that only ends when the client leaves. It is cancelled below, always.
-    watcher = asyncio.get_running_loop().create_task(watch())
+    departure.tell(leave)
     try:
         await bridge.serve(call, reply)
     except asyncio.CancelledError:
         if not left or serving.uncancel() > 0:
             raise
     finally:
-        watcher.cancel()
+        departure.forget(leave)
+
+
+class _Held:
+    """A reply that waits for its end."""
+
+    __slots__ = ("head", "pieces")
+
+    def __init__(self) -> None:
+        self.head: tuple[int, Headers] = (500, ())
+        self.pieces: list[bytes] = []
 
 
 class AsgiReply:
-    """A reply on an ASGI `send`."""
+    """A reply on an ASGI `send`.
 
-    __slots__ = ("_send", "finished", "started")
+    A client of HTTP/1.0 knows no chunks: without `in_pieces` a stream is collected and sent whole, with its length.
+    """
 
-    def __init__(self, send: Send) -> None:
+    __slots__ = ("_held", "_send", "finished", "started")
+
+    def __init__(self, send: Send, *, in_pieces: bool = True) -> None:
         self._send = send
+        self._held: _Held | None = None if in_pieces else _Held()
         self.started = False
         self.finished = False
 
@@ -213,14 +229,24 @@ class AsgiReply:
     async def start(self, status: int, headers: Headers) -> None:
         """Send the head of a reply whose body follows in pieces."""
         self.started = True
+        if self._held is not None:
+            self._held.head = (status, headers)
+            return
         await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def send(self, piece: bytes) -> None:
         """Send a piece of the body."""
+        if self._held is not None:
+            self._held.pieces.append(piece)
+            return
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def end(self, piece: bytes) -> None:
         """Send the last piece."""
+        if self._held is not None:
+            status, headers = self._held.head
+            await self.whole(status, headers, b"".join((*self._held.pieces, piece)))
+            return
         self.finished = True
         await self._send({"type": "http.response.body", "body": piece})
 

@@ -75,10 +75,9 @@ def parse(
     flags: Mapping[str, object], file_text: str | None, file_name: str, environ: Mapping[str, str]
 ) -> BridgeConfig:
     """One configuration from its three sources; a flag that is None was not given. Raises `ConfigError`."""
-    values = dict(_from_file(file_text, file_name) if file_text is not None else {})
-    values.update({name: value for name, value in flags.items() if value is not None and value != ()})
-    for name, value in values.items():
-        values[name] = _checked(name, value)
+    values = _from_file(file_text, file_name) if file_text is not None else {}
+    given = {name: value for name, value in flags.items() if value is not None and value != ()}
+    values.update({name: _checked(name, value) for name, value in given.items()})
     if not values.get("model"):
         raise ConfigError(
             "no model: give --model MODEL_PATH, for example --model local/smollm2-135m-instruct"
@@ -106,7 +105,10 @@ def _from_file(text: str, name: str) -> dict[str, object]:
             near = get_close_matches(key, KEYS, 1, 0.5)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KEYS)}"
             raise ConfigError(f"{name}: unknown key {key!r}{hint}")
-    return found
+    try:
+        return {key: _checked(key, value) for key, value in found.items()}
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _checked(name: str, value: object) -> object:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -20,6 +19,7 @@ from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
 from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt
+from osmosis_bridge.timestamps import iso_time
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -139,7 +139,7 @@ class Entry:
             call_id=call.call_id,
             rollout_id=call.rollout_id,
             seq=call.seq,
-            started_at=_iso(call.started_at),
+            started_at=iso_time(call.started_at),
             duration_ms=round((self._recorder.clock() - call.received) * 1000, 3),
             ttft_ms=None if self.ttft is None else round(self.ttft * 1000, 3),
             status=outcome.status,
@@ -147,7 +147,7 @@ class Entry:
             lane="wire",
             model=keep.model,
             provider=keep.provider,
-            alias=admitted.alias[:_ALIAS_KEPT] if known else None,
+            alias=keep.redactor.scrub_text(admitted.alias)[:_ALIAS_KEPT] if known else None,
             stream=admitted.stream if known else None,
             http_status=outcome.http_status,
             error_code=outcome.error_code,
@@ -155,19 +155,16 @@ class Entry:
             usage=outcome.usage,
             usage_source=outcome.usage_source,
             cost_usd=outcome.cost_usd,
-            stripped=_bounded(admitted.stripped) if known else (),
-            forwarded=_bounded(admitted.forwarded) if known else (),
+            stripped=_bounded(admitted.stripped, keep.redactor) if known else (),
+            forwarded=_bounded(admitted.forwarded, keep.redactor) if known else (),
             upstream_request_id=self.upstream_request_id,
             replay_of=outcome.replay_of,
         )
 
 
-def _bounded(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name[:_NAME_LENGTH] for name in names[:_NAMES_KEPT])
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _bounded(names: tuple[str, ...], redactor: Redactor) -> tuple[str, ...]:
+    # Scrubbed before the cut: half a secret would not be known again.
+    return tuple(redactor.scrub_text(name)[:_NAME_LENGTH] for name in names[:_NAMES_KEPT])
 
 
 def _log_call(log: FilteringBoundLogger, record: Record) -> None:

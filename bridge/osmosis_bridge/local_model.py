@@ -61,7 +61,8 @@ class LocalModel:
 
     def end_reason(self) -> str | None:
         """Why the server is no longer there, in a line; None while it runs."""
-        return self._process.last_line() if self._process.ended.done() else None
+        process = self._process
+        return f"exit code {process.exit_code}: {process.last_line()}" if process.ended.done() else None
 
     async def stop(self) -> None:
         """End the server and wait until it is gone; as often as wanted."""
@@ -173,15 +174,24 @@ class _ServerProcess(asyncio.SubprocessProtocol):
         told = next((match[1] for line in lines if (match := error.fullmatch(line))), None)
         if told is None and lines:
             told = lines[-1]
-        code = None if self._transport is None else self._transport.get_returncode()
-        return (told or f"it ended without a word (exit code {code})")[:500]
+        return (told or f"it ended without a word (exit code {self.exit_code})")[:500]
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._transport is None else self._transport.get_returncode()
 
     async def stop(self) -> None:
         transport = self._transport
-        if transport is None or self.ended.done():
+        if transport is None:
             return
-        pipe = transport.get_pipe_transport(0)
-        if pipe is not None:
+        try:
+            if not self.ended.done():
+                await self._end(transport)
+        finally:
+            transport.close()
+
+    async def _end(self, transport: asyncio.SubprocessTransport) -> None:
+        if (pipe := transport.get_pipe_transport(0)) is not None:
             pipe.close()
         try:
             async with asyncio.timeout(_STOP_S):
@@ -192,5 +202,3 @@ class _ServerProcess(asyncio.SubprocessProtocol):
         except asyncio.CancelledError:
             transport.kill()
             raise
-        finally:
-            transport.close()

@@ -266,17 +266,16 @@ async def _run_client(command: list[str], weights: Weights, target: Path, enviro
     """Run it with its bar on a terminal, quietly elsewhere."""
     terminal = sys.stderr.isatty()
     _say(f"fetching the weights of local/{weights.name} ({weights.size // 1_000_000} MB), once")
-    pipe = asyncio.subprocess.PIPE
     client = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=sys.stderr.fileno() if terminal else pipe,
-        stderr=None if terminal else asyncio.subprocess.STDOUT,
+        stdout=sys.stderr.fileno() if terminal else asyncio.subprocess.DEVNULL,
+        stderr=None if terminal else asyncio.subprocess.PIPE,
         cwd=target.parent,
         env=_client_environment(environ),
     )
     try:
-        output, _ = await client.communicate()
+        _, output = await client.communicate()
     finally:
         if client.returncode is None:
             client.kill()

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, Literal, TextIO, cast
 
@@ -18,6 +19,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from osmosis_bridge.redact import Redactor
+from osmosis_bridge.timestamps import iso_time
 
 _NOISY = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
 
@@ -33,7 +35,7 @@ def open_log(
 
     processors: list[Any] = [
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _stamp,
         structlog.processors.format_exc_info,
         redact,
     ]
@@ -87,13 +89,18 @@ def _join_standard_logging(logger: FilteringBoundLogger) -> None:
         library.setLevel(logging.WARNING)
 
 
+def _stamp(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    event["timestamp"] = iso_time(time.time())
+    return event
+
+
 def _redacted(value: object, redactor: Redactor) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
     if isinstance(value, str):
         return redactor.scrub_text(value)
     if isinstance(value, list | tuple):
         return [_redacted(item, redactor) for item in cast("Sequence[object]", value)]
-    if value is None or isinstance(value, bool | int | float):
-        return value
     return redactor.scrub_text(repr(value))
 
 

@@ -40,7 +40,6 @@ _HIDING = re.compile(r"(?i)<(script|style|head)\b")
 _TAG = re.compile(r"<[^<>]{0,2000}>")
 _TITLE = re.compile(r"(?i)<title\b[^<>]*>([^<]*)</title")
 _READ = 64 * 1024
-_SHOWN = 2000
 _LARGEST_CODE = 2**53
 
 
@@ -146,7 +145,7 @@ def _as_json(body: bytes) -> object | None:
 
 def _as_text(found: object) -> str:
     try:
-        return json.dumps(found)[:_SHOWN]
+        return json.dumps(found)
     except RecursionError:
         return "an error nested too deep to show"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from starlette.applications import Starlette
@@ -123,13 +123,12 @@ class Routes:
         return {"id": DEFAULT_ALIAS, "object": "model", "created": created, "owned_by": "osmosis-bridge"}
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
-        if error.status_code == 404:
+        refused = cast("HTTPException", error)
+        if refused.status_code == 404:
             path = self._bridge.redactor.message(request.url.path)[:_PATH_SHOWN]
             message = f"no route {path!r}; calls go to /v1/chat/completions"
             return _failed(Refused(message, status=404, type="not_found_error", code="not_found"))
-        allowed = dict(error.headers or {}).get("Allow", "")
+        allowed = dict(refused.headers or {}).get("Allow", "")
         message = f"{request.method} is not for this route, {allowed} is"
         headers = ((b"allow", allowed.encode()),)
         return _failed(Refused(message, status=405, code="method_not_allowed", headers=headers))
@@ -144,9 +143,7 @@ def _json(content: object) -> Response:
 
 
 async def _bridge_error(_request: Request, error: Exception) -> Response:
-    return _failed(
-        error if isinstance(error, BridgeError) else BridgeError("the request could not be served")
-    )
+    return _failed(cast("BridgeError", error))
 
 
 async def _fault(_request: Request, _error: Exception) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from pathlib import Path
+from typing import cast
 
 import httptools
 import orjson
@@ -27,6 +29,7 @@ from osmosis_bridge import __version__
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.app import BridgeApp, Gate, local_hosts
 from osmosis_bridge.config import BridgeConfig, ConfigError
+from osmosis_bridge.departure import DEPARTURE, Departure
 from osmosis_bridge.errors import encode_error
 from osmosis_bridge.ledger import FileLedger, NoLedger
 from osmosis_bridge.local_model import start_local_model
@@ -60,6 +63,8 @@ async def run(config: BridgeConfig) -> None:
         lane=config.lane,
         environ=config.environ,
     )
+    if config.ready_file is not None and not Path(config.ready_file).parent.is_dir():
+        raise ConfigError(f"--ready-file {config.ready_file!r}: there is no such folder")
     listener = _bind(config)
     with contextlib.closing(listener):
         async with _reachable(route, config.environ) as (base_url, api_key):
@@ -174,8 +179,10 @@ def _bind(config: BridgeConfig) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        hint = "; --port 0 picks a free port" if taken else "; --host names an address of this machine"
         raise ConfigError(
-            f"cannot serve on {config.host}:{config.port}: {error.strerror or error}; --port 0 picks a free port"
+            f"cannot serve on {config.host}:{config.port}: {error.strerror or error}{hint}"
         ) from None
     listener.setblocking(False)
     return listener
@@ -249,14 +256,23 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a limit on headers, and JSON for requests that are not HTTP."""
+    """uvicorn's HTTP/1.1 with a limit on headers, JSON for requests that are not HTTP, and word of who left."""
 
     _header_bytes = 0
     _too_many = False
+    _departure: Departure | None = None
 
     def on_message_begin(self) -> None:
         self._header_bytes = 0
         super().on_message_begin()
+        if self._departure is None:
+            self._departure = Departure()
+        cast("dict[str, object]", self.scope)[DEPARTURE] = self._departure
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._departure is not None:
+            self._departure.leave()
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -19,11 +19,61 @@ from osmosis_bridge.call import Usage
 _LARGEST = 2**53
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+
+
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: _Whole | None = None
+    cache_write_tokens: _Whole | None = None
+
+
+class _CompletionDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: _Whole | None = None
+
+
+class _Ordinary(msgspec.Struct, gc=False):
+    """A usage object as OpenAI describes it; the vendors' own names stand in the tolerant way."""
+
+    prompt_tokens: _Whole
+    completion_tokens: _Whole
+    total_tokens: _Whole
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+    cost: None = None
+    cached_tokens: None = None
+    reasoning_tokens: None = None
+    prompt_cache_hit_tokens: None = None
+    cache_creation_input_tokens: None = None
+
+
+_ordinary = msgspec.json.Decoder(_Ordinary).decode
+
+
 def read_usage(raw: bytes) -> tuple[Usage | None, float | None]:
     """Token counts and cost in US dollars of one `usage` object, given as JSON text.
 
     The first is None where the object holds no prompt, completion or total count.
     """
+    if raw == b"null":
+        return None, None
+    try:
+        found = _ordinary(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _read_any(raw)
+    prompt, completion = found.prompt_tokens_details, found.completion_tokens_details
+    usage = Usage(
+        found.prompt_tokens,
+        found.completion_tokens,
+        found.total_tokens,
+        None if prompt is None else prompt.cached_tokens,
+        None if prompt is None else prompt.cache_write_tokens,
+        None if completion is None else completion.reasoning_tokens,
+    )
+    return usage, None
+
+
+def _read_any(raw: bytes) -> tuple[Usage | None, float | None]:
+    """The same for any provider's names and types."""
     found = _decoded(raw)
     if not isinstance(found, dict):
         return None, None

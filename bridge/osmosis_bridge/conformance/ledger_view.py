@@ -18,10 +18,10 @@ class LedgerView:
         self._read = 0
         self._lines: dict[str, list[Exact]] = {}
 
-    async def of(self, rollout: str, patience: float = 0.3) -> Sequence[Exact]:
+    async def of(self, rollout: str, patience: float = 0.0) -> Sequence[Exact]:
         """The records of a rollout; waits this many seconds for the first.
 
-        A record is kept before its call ends, so that only a call that was cancelled may be waited for.
+        A record is kept before its call ends, so that only a call that was left may be waited for.
         """
         until = time.monotonic() + patience
         while not (found := self._now(rollout)) and time.monotonic() < until:  # noqa: ASYNC110 - a file has no event

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from osmosis_bridge.conformance.case import Ask, Case, Fault
 from osmosis_bridge.conformance.cases import ALL
 from osmosis_bridge.conformance.checks import brief
-from osmosis_bridge.conformance.exact import at, items
 from osmosis_bridge.conformance.report import CaseResult, Report
 from osmosis_bridge.conformance.samples import completion
 from osmosis_bridge.conformance.script import plain
@@ -20,6 +19,8 @@ from osmosis_bridge.conformance.upstream import ScriptedUpstream
 
 CASE_DEADLINE = 60.0
 """Seconds after which a case has failed."""
+OUR_HEADER = "x-osmosis-error-origin"
+"""Every failure of this bridge carries it, and no other proxy's does."""
 
 
 class Unreachable(Exception):
@@ -101,10 +102,9 @@ async def probed(target: Target, upstream: ScriptedUpstream) -> Target:
             f"{target.url} answered {brief(reply)} without asking the upstream; point the proxy's model at "
             f"http://127.0.0.1:{upstream.port}/v1 and give its bearer and model name"
         )
-    models = await stage.get("/v1/models")
-    named = [at(item, "id") for item in items(at(models.json, "data"))]
+    missing = await stage.get("/v1/no-such-path")
     stage.forget()
-    return target if target.ours else replace(target, ours="osmosis-rollout" in named)
+    return target if target.ours else replace(target, ours=missing.header(OUR_HEADER) is not None)
 
 
 async def run_case(case: Case, target: Target, upstream: ScriptedUpstream) -> CaseResult:

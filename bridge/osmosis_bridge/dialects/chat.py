@@ -236,10 +236,8 @@ def _is_error(found: Body) -> bool:
 
 def _with_alias(data: bytes, found: Body, admitted: Admitted) -> bytes:
     """`data` with its top-level `model` replaced in place; the same object where there is nothing to do."""
-    if found.model is None:
-        return data
     model, alias = bytes(found.model), admitted.alias_json
-    if model == alias:
+    if model in (b"null", alias):
         return data
     if data.count(b'"model"') == 1:
         # One such word in the whole text: if the value follows it, it is the one the decoder found at the top level.

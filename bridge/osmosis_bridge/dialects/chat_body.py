@@ -32,7 +32,7 @@ class Choice(msgspec.Struct, gc=False):
 class Body(msgspec.Struct, gc=False):
     """The few fields that are read, of a reply or of a chunk; each as its text."""
 
-    model: Raw | None = None
+    model: Raw = ABSENT
     choices: list[Choice] | None = None
     usage: Raw = ABSENT
     error: Raw = ABSENT
@@ -119,7 +119,7 @@ def read_body(data: bytes) -> Body | None:
     fields = cast("dict[str, Any]", found)
     choices = fields.get("choices")
     return Body(
-        model=_raw(fields["model"]) if "model" in fields else None,
+        model=Raw(json.dumps(fields["model"]).encode()) if "model" in fields else ABSENT,
         choices=_choices(cast("list[object]", choices)) if isinstance(choices, list) else None,
         usage=_raw(fields.get("usage")),
         error=_raw(fields.get("error")),

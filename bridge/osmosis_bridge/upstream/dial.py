@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Final
 
 import certifi
@@ -83,7 +84,6 @@ async def dial(
 
 
 async def _addresses(host: str, port: int) -> list[_Address]:
-    """The addresses of a host, families taking turns, in the resolver's order otherwise."""
     with suppress(ValueError):
         literal = ipaddress.ip_address(host)
         if literal.version == 4:
@@ -91,13 +91,15 @@ async def _addresses(host: str, port: int) -> list[_Address]:
         if "%" not in host:
             return [(socket.AF_INET6, (host, port, 0, 0))]
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    first = found[0][0] if found else socket.AF_INET
-    ours = [(family, address) for family, _, _, _, address in found if family == first]
-    others = [(family, address) for family, _, _, _, address in found if family != first]
-    turns: list[_Address] = []
-    for place in range(max(len(ours), len(others))):
-        turns += ours[place : place + 1] + others[place : place + 1]
-    return turns
+    return _taking_turns([(family, address) for family, _, _, _, address in found])
+
+
+def _taking_turns(addresses: Sequence[_Address]) -> list[_Address]:
+    """The resolver's order, but with the two families by turns: one of them may be dead on this network."""
+    first = [address for address in addresses if address[0] == addresses[0][0]]
+    other = [address for address in addresses if address[0] != addresses[0][0]]
+    pairs = zip_longest(first, other)
+    return [address for pair in pairs for address in pair if address is not None]
 
 
 async def _connect(addresses: Sequence[_Address]) -> socket.socket:

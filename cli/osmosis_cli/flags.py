@@ -1,0 +1,181 @@
+"""The flags of `osmosis eval run`: what may be typed, checked before anything else happens.
+
+A value outside its grammar is a usage error. The grammars of rows and names are the runner's.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TypedDict
+
+import click
+
+from osmosis_bridge.redact import Redactor
+from osmosis_runner.errors import RunnerError
+from osmosis_runner.names import check_run_name
+from osmosis_runner.selection import parse_rows
+
+
+class RunFlags(TypedDict):
+    """What was typed after `osmosis eval run`."""
+
+    config: Path
+    dataset_file: Path | None
+    name: str | None
+    rows: str | None
+    max_in_flight: int | None
+    output: Path | None
+    fresh: bool
+    retry_failed: bool
+    retry_skipped: bool
+    yes: bool
+    secrets_file: str | None
+    api_base: str | None
+    api_key_env: str | None
+    python: str | None
+    rollout_port: int | None
+    skip_preflight: bool
+    fail_under: float | None
+    fail_on: str | None
+    verbose: bool
+
+
+def checked_rows(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """A `--rows` selector without outer blanks; the runner reads it again when it knows the dataset."""
+    if text is None:
+        return None
+    try:
+        parse_rows(text)
+    except RunnerError as error:
+        raise click.BadParameter(error.message) from None
+    return text.strip()
+
+
+def checked_name(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """A name that a run may have."""
+    if text is None:
+        return None
+    try:
+        return check_run_name(text)
+    except RunnerError as error:
+        raise click.BadParameter(error.message) from None
+
+
+def checked_rate(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """A share in 0..1, written as such or as a percentage."""
+    if text is None:
+        return None
+    digits, scale = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    try:
+        rate = float(digits) / scale
+    except ValueError:
+        rate = math.nan
+    if not 0 <= rate <= 1:
+        raise click.BadParameter(f"{text!r} is not a rate; write 0.8 or 80%.")
+    return rate
+
+
+def check_together(flags: RunFlags) -> None:
+    """Raise a usage error for flags that contradict each other."""
+    retry = [flag for flag in ("retry_failed", "retry_skipped") if flags[flag]]
+    if not retry:
+        return
+    flag = f"--{retry[0].replace('_', '-')}"
+    if flags["fresh"]:
+        raise click.UsageError(f"--fresh starts anew, so there is nothing for {flag} to run again.")
+    if not flags["name"]:
+        raise click.UsageError(f"{flag} needs --name, the run whose items shall run again.")
+
+
+def repeated(flags: RunFlags) -> tuple[str, ...]:
+    """The flags that a command to type next repeats: all that say which run it is and how to reach its model."""
+    given = {
+        "--dataset-file": flags["dataset_file"],
+        "--rows": flags["rows"],
+        "--max-in-flight": flags["max_in_flight"],
+        "--output": flags["output"],
+        "--secrets-file": flags["secrets_file"],
+        # A URL's credentials are not shown again.
+        "--api-base": Redactor().message(flags["api_base"]) if flags["api_base"] else None,
+        "--api-key-env": flags["api_key_env"],
+        "--python": flags["python"],
+        "--rollout-port": flags["rollout_port"],
+    }
+    return tuple(word for flag, value in given.items() if value is not None for word in (flag, str(value)))
+
+
+FILE = click.Path(path_type=Path)
+
+WHAT_TO_RUN = (
+    click.argument("config", metavar="CONFIG", type=FILE),
+    click.option(
+        "--dataset-file",
+        type=FILE,
+        metavar="FILE",
+        help="JSONL, CSV or Parquet file to use instead of data/NAME.* of the workspace.",
+    ),
+    click.option(
+        "--name", callback=checked_name, metavar="NAME", help="Resume the run of this name, or create it."
+    ),
+    click.option(
+        "--rows",
+        callback=checked_rows,
+        metavar="SEL",
+        help="Rows of the file, counted from 0, such as 0-9,12; overrides evaluation.limit.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=FILE,
+        metavar="DIR",
+        help="Folder for run directories, otherwise .osmosis/evals of the workspace.",
+    ),
+    click.option("--fresh", is_flag=True, help="Set an existing run of that name aside and start anew."),
+    click.option("--retry-failed", is_flag=True, help="Run failed items of the named run again."),
+    click.option("--retry-skipped", is_flag=True, help="Run skipped items of the named run again."),
+)
+
+HOW_TO_RUN = (
+    click.option(
+        "--max-in-flight",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Rollouts at a time; otherwise evaluation.batch_size, then what the rollout can take.",
+    ),
+    click.option("-y", "--yes", is_flag=True, help="Spend without asking; needed where nobody can be asked."),
+    click.option(
+        "--secrets-file",
+        metavar="FILE",
+        help="Dotenv file, or - for stdin, with values for [secrets] names. Never stored.",
+    ),
+    click.option(
+        "--api-base", metavar="URL", help="Endpoint of the model, instead of the one its provider stands for."
+    ),
+    click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the model's key."),
+    click.option(
+        "--python", metavar="PATH", help="Interpreter for a rollout without an environment of its own."
+    ),
+    click.option(
+        "--rollout-port",
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="Port of the rollout server, otherwise a free one.",
+    ),
+    click.option("--skip-preflight", is_flag=True, help="Do not call the model once before the first row."),
+)
+
+WHAT_TO_TELL = (
+    click.option(
+        "--fail-under",
+        callback=checked_rate,
+        metavar="RATE",
+        help="Exit 1 when the pass rate of a complete run is under RATE, such as 0.8 or 80%.",
+    ),
+    click.option(
+        "--fail-on", type=click.Choice(["failed"]), help="Exit 1 when an item of a complete run failed."
+    ),
+    click.option("--verbose", is_flag=True, help="Show every line of the run's log instead of its stages."),
+)
+
+RUN_OPTIONS = (*WHAT_TO_RUN, *HOW_TO_RUN, *WHAT_TO_TELL)

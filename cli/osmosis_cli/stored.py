@@ -1,0 +1,156 @@
+"""What a run directory says: how the run stands, its items, its figures.
+
+The journal is what counts; the snapshots beside it may be a second behind, more when the run was killed. Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from osmosis_cli.figures import cut
+from osmosis_cli.measures import number
+from osmosis_runner.errors import RunDirError
+from osmosis_runner.journal import read_records, replay
+from osmosis_runner.journal_record import JournalRecord
+from osmosis_runner.lock import Owner, lock_holder
+from osmosis_runner.replay import Replay
+from osmosis_runner.report import Report
+from osmosis_runner.rundir import Manifest, RunDir, read_manifest
+
+PREVIEW = 60
+"""Characters of a row's prompt that are shown beside an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run as its directory tells it. `damage` says why a directory cannot be read; then little else is known."""
+
+    directory: RunDir
+    manifest: Manifest | None
+    metrics: Mapping[str, object]
+    """metrics.json, empty where there is none."""
+    progress: Mapping[str, object]
+    """progress.json, empty where there is none."""
+    owner: Owner | None
+    """Who is running it now."""
+    damage: str = ""
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.directory.name
+
+    @property
+    def status(self) -> str:
+        """finished, incomplete, running, killed (ended without a word) or damaged."""
+        if self.damage:
+            return "damaged"
+        if self.owner is not None:
+            return "running"
+        told = _text(self.metrics, "eval_run", "status")
+        return told if told in ("finished", "incomplete") else "killed"
+
+    @property
+    def summary(self) -> Mapping[str, object]:
+        """The figures of metrics.json; empty where there are none."""
+        return _mapping(self.metrics.get("summary"))
+
+    @property
+    def total_items(self) -> int:
+        """Work items of the run, 0 where it is not known."""
+        return int(number(self.progress, "total_runs") or 0)
+
+    def text(self, *path: str) -> str:
+        """A text of `manifest.inputs` at `path`, empty where there is none."""
+        return _text(self.manifest.inputs, *path) if self.manifest else ""
+
+
+def read_run(path: Path) -> StoredRun:
+    """What the run directory at `path` says; damage is told in the value, not raised."""
+    directory = RunDir(path)
+    manifest, damage = None, ""
+    try:
+        manifest = read_manifest(directory)
+    except RunDirError as error:
+        damage = error.message
+    return StoredRun(
+        directory=directory,
+        manifest=manifest,
+        metrics=_read_object(directory.metrics),
+        progress=_read_object(directory.progress),
+        owner=lock_holder(path.parent, path.name),
+        damage=damage,
+    )
+
+
+def current_summary(run: StoredRun) -> Mapping[str, object]:
+    """The run's figures: those of metrics.json when it ended in order, else counted anew from the journal."""
+    if run.summary and run.status in ("finished", "incomplete"):
+        return run.summary
+    attempts = int(number(run.manifest.inputs if run.manifest else None, "n") or 1)
+    threshold = number(run.summary, "pass_threshold")
+    report = Report(run.total_items // attempts, attempts, 1.0 if threshold is None else threshold)
+    for record in read_records(run.directory.events):
+        report.add(record)
+    return report.summary()
+
+
+def read_journal(run: StoredRun) -> Replay:
+    """The run's journal; raises `JournalCorrupt`, which names the repair command."""
+    return replay(run.directory.events)
+
+
+def item_line(record: JournalRecord, prompt: str = "") -> str:
+    """One item for people."""
+    reward = "" if record.reward is None else f", reward {record.reward:.4g}"
+    tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
+    largest = "" if record.max_context_tokens is None else f", max context {record.max_context_tokens:,}"
+    message = cut(record.error_message or "")
+    error = ", ".join(part for part in (record.error_type, record.error_phase, message) if part)
+    facts = f"{record.status}{reward}{tokens}{largest}, {record.duration_ms / 1000:.1f}s"
+    told = f"row {record.row_index} run {record.run_index}: {facts}"
+    return told + (f": {error}" if error else "") + (f" | {prompt}" if prompt else "")
+
+
+def prompts_of(run: StoredRun, wanted: Collection[int]) -> dict[int, str]:
+    """The beginnings of the prompts of `wanted` rows, by row; rows that rows.jsonl does not tell are left out."""
+    try:
+        with run.directory.rows.open("rb") as file:
+            rows = (_object_of(line) for line in file)
+            told = ((number(row, "row_index"), _text(row, "prompt")) for row in rows)
+            return {
+                int(index): cut(prompt, PREVIEW)
+                for index, prompt in told
+                if index is not None and index in wanted
+            }
+    except OSError:
+        # The preview is a comfort; the items are shown without it.
+        return {}
+
+
+def _read_object(path: Path) -> Mapping[str, object]:
+    try:
+        return _object_of(path.read_bytes())
+    except OSError:
+        return {}
+
+
+def _object_of(text: bytes) -> Mapping[str, object]:
+    try:
+        return _mapping(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _text(source: object, *path: str) -> str:
+    for name in path:
+        source = _mapping(source).get(name)
+    return source if isinstance(source, str) else ""

@@ -1,0 +1,219 @@
+"""One attempt at one item: hand the rollout over, wait for its end, close it on the bridge, write down what happened.
+
+A bad rollout is a value, not an exception. Knows nothing of queues, journals or other attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from osmosis_runner.journal import AttemptStatus, ErrorPhase, JournalRecord
+from osmosis_runner.ledger_tail import Call, LedgerTail, median_ttft_ms, provider_trouble
+from osmosis_runner.protocol import (
+    AdmissionRefused,
+    ResultReply,
+    RolloutClient,
+    RolloutInit,
+    ServerLost,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from osmosis_runner.config import EvalConfig
+    from osmosis_runner.plan import WorkItem
+    from osmosis_runner.redaction import RunRedactor
+    from osmosis_runner.rows import Row
+    from osmosis_runner.sidecar import Sidecar, Totals
+
+DEADLINE_MARGIN_S = 60.0
+"""How long a server may take beyond both time limits before we stop waiting for it."""
+
+
+PHASES: dict[str, ErrorPhase] = {"workflow": "agent", "grader": "grader"}
+"""The host's words for where a rollout broke, in the journal's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an attempt has no good end."""
+
+    kind: str
+    """`error_type` of the record."""
+    phase: ErrorPhase | None
+    """None when the server does not say."""
+    message: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One attempt that is over, closed on the bridge and not yet recorded."""
+
+    item: WorkItem
+    record: JournalRecord
+    calls: Sequence[Call] = ()
+    provider_trouble: str | None = None
+    """Why the provider is to blame, for a failed attempt."""
+    lost: bool = False
+    """The server went away under it; the record only says what it spent."""
+    blocked_ms: int | None = None
+    blocked_at: str | None = None
+
+    @property
+    def provider_answered(self) -> bool:
+        """Whether its last call shows a provider that works."""
+        return bool(self.calls) and self.calls[-1].get("status") == "ok"
+
+
+@dataclass(slots=True)
+class Rollout:
+    """One attempt on its way."""
+
+    item: WorkItem
+    number: int
+    """1 for the first attempt at the item."""
+    row: Row
+    rollout_id: str
+    started_at: datetime
+    began: float
+    finished: float = 0.0
+    reply: ResultReply | None = None
+    fault: Fault | None = None
+    lost: bool = False
+    """The server went away under it."""
+    void: bool = False
+    """It ended through no fault of its own; its item runs again."""
+
+    @classmethod
+    def of(cls, item: WorkItem, number: int, row: Row) -> Rollout:
+        """A new attempt with an id of its own."""
+        return cls(item, number, row, uuid.uuid4().hex, datetime.now(UTC), time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What every attempt of a run shares."""
+
+    config: EvalConfig
+    sidecar: Sidecar
+    tail: LedgerTail
+    redactor: RunRedactor
+
+    async def carry_out(self, rollout: Rollout, client: RolloutClient) -> None:
+        """Run the rollout on the server to its end; what went wrong is left on it."""
+        limit = self.config.agent_timeout_s + self.config.grader_timeout_s + DEADLINE_MARGIN_S
+        try:
+            async with asyncio.timeout(limit):
+                admission = await client.admit(self._request(rollout))
+                rollout.reply = await client.result(rollout.rollout_id, admission)
+        except AdmissionRefused as refusal:
+            rollout.fault = Fault("rollout_protocol_error", "admission", str(refusal))
+        except ServerLost as lost:
+            rollout.lost = rollout.void = True
+            rollout.fault = Fault("server_lost", "server", str(lost))
+        except TimeoutError:
+            await client.cancel([rollout.rollout_id])
+            text = f"the rollout server did not end the rollout within {limit:g} s"
+            rollout.fault = Fault("timeout", "server", text)
+        rollout.finished = time.monotonic()
+
+    async def settle(self, rollout: Rollout) -> Ended:
+        """Close the rollout on the bridge and make its record. Raises `SidecarError`."""
+        totals = await self.sidecar.close(rollout.rollout_id)
+        calls = self.tail.take(rollout.rollout_id)
+        status, fault = judge(rollout, calls)
+        trouble = provider_trouble(calls) if status == "failed" else None
+        reply = rollout.reply
+        return Ended(
+            rollout.item,
+            self._record(rollout, totals, calls, status, fault),
+            calls,
+            trouble,
+            rollout.lost,
+            reply.blocked_ms if reply else None,
+            reply.blocked_at if reply else None,
+        )
+
+    def _request(self, rollout: Rollout) -> RolloutInit:
+        row, rollout_id = rollout.row, rollout.rollout_id
+        return RolloutInit(
+            rollout_id=rollout_id,
+            initial_messages=row.messages,
+            chat_completions_url=self.sidecar.base_url(rollout_id),
+            llm_api_key=self.sidecar.bearer_of(rollout_id),
+            label=row.label,
+            metadata=row.metadata,
+            agent_timeout_sec=self.config.agent_timeout_s,
+            grader_timeout_sec=self.config.grader_timeout_s,
+            extra_fields={"row_index": rollout.item.row_index, "run_index": rollout.item.run_index},
+        )
+
+    def _record(
+        self,
+        rollout: Rollout,
+        totals: Totals,
+        calls: Sequence[Call],
+        status: AttemptStatus,
+        fault: Fault | None,
+    ) -> JournalRecord:
+        sample = rollout.reply.sample if rollout.reply else None
+        return JournalRecord(
+            row_index=rollout.item.row_index,
+            run_index=rollout.item.run_index,
+            rollout_id=rollout.rollout_id,
+            status=status,
+            duration_ms=round((rollout.finished - rollout.began) * 1000),
+            source_row_index=rollout.row.source_row_index,
+            reward=sample.reward if sample and status == "success" else None,
+            tokens=totals.tokens,
+            error_type=fault.kind if fault else None,
+            error_phase=fault.phase if fault else None,
+            error_message=self.redactor.message(fault.message) if fault else None,
+            error_traceback=self.redactor.line(fault.traceback) if fault and fault.traceback else None,
+            attempt=rollout.number,
+            started_at=_iso(rollout.started_at),
+            finished_at=_iso(datetime.now(UTC)),
+            max_context_tokens=totals.max_context_tokens,
+            calls=totals.calls,
+            prompt_tokens=totals.prompt_tokens,
+            completion_tokens=totals.completion_tokens,
+            cached_tokens=totals.cached_tokens,
+            cost_usd=totals.cost_usd,
+            ttft_ms=median_ttft_ms(calls),
+        )
+
+
+def judge(rollout: Rollout, calls: Sequence[Call]) -> tuple[AttemptStatus, Fault | None]:
+    """Status and fault of an attempt that is over. Pure."""
+    reply = rollout.reply
+    if rollout.void:
+        return "cancelled", rollout.fault
+    if reply is None:
+        return "failed", rollout.fault
+    if reply.status == "cancelled":
+        return "cancelled", None
+    if reply.status != "success":
+        return "failed", _failure(reply, calls)
+    if reply.sample is not None and reply.sample.remove_sample:
+        return "skipped", None
+    return "success", None
+
+
+def _failure(reply: ResultReply, calls: Sequence[Call]) -> Fault:
+    kind = reply.err_category or reply.err_message or "rollout_failed"
+    message = reply.err_message or kind
+    phase = PHASES.get(reply.err_phase or "")
+    trouble = provider_trouble(calls) if phase != "grader" and kind == "agent_error" else None
+    if trouble is not None:
+        return Fault("provider_error", "provider", f"{trouble}: {message}", reply.err_traceback)
+    return Fault(kind[:100], phase, message, reply.err_traceback)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,68 @@
+"""Gathers what is wrong with a dataset file: the first problems in full, the rest as a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from osmosis_runner.errors import LISTED_ISSUES, DatasetError, DatasetIssue
+
+SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row stands."""
+
+    line: int | None
+    row: int | None
+
+
+WHOLE_FILE = Place(None, None)
+
+
+class Unreadable(Exception):
+    """A value or a file that cannot be read exactly; becomes an issue where its place is known."""
+
+    def __init__(self, found: str, fix: str, column: str | None = None, line: int | None = None) -> None:
+        super().__init__(found)
+        self.found = found
+        self.fix = fix
+        self.column = column
+        self.line = line
+
+
+class Problems:
+    """The problems of one file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._issues: list[DatasetIssue] = []
+        self.total = 0
+
+    def add(self, place: Place, column: str | None, found: str, fix: str) -> None:
+        """Note one problem."""
+        self.total += 1
+        if len(self._issues) < LISTED_ISSUES:
+            self._issues.append(DatasetIssue(found, fix, place.line, place.row, column))
+
+    def add_unreadable(self, place: Place, problem: Unreadable) -> None:
+        """Note one problem that was raised."""
+        line = place.line if problem.line is None else problem.line
+        self.add(Place(line, place.row), problem.column, problem.found, problem.fix)
+
+    def raise_any(self) -> None:
+        """Raise `DatasetError` when there is a problem."""
+        if self.total:
+            raise DatasetError(self._file, self._issues, self.total)
+
+
+def bounded(text: str) -> str:
+    """Return `text` cut to what a message may quote, without quotes, on one line."""
+    line = text if text.isprintable() else ascii(text)[1:-1]
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
+
+
+def shown(value: object) -> str:
+    """Return `value` as it may stand in a message: quoted, bounded, one line."""
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -1,0 +1,322 @@
+"""Gets a run's items through the rollout server, so many at a time, until none is left or something stops it.
+
+Waits and carries; what runs next, and who is to blame for a dead server, is decided by `WorkQueue`. The moments
+an attempt spends being closed and recorded do not occupy a place in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from osmosis_runner.attempt import Attempts, Ended, Rollout
+from osmosis_runner.errors import RunnerError
+from osmosis_runner.events import Warned
+from osmosis_runner.faults import LaunchError
+from osmosis_runner.provider import ProviderWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+    from osmosis_runner.events import Observer
+    from osmosis_runner.keeper import ServerKeeper
+    from osmosis_runner.launch import RolloutServer
+    from osmosis_runner.plan import WorkItem
+    from osmosis_runner.recorder import Recorder
+    from osmosis_runner.rows import Row
+    from osmosis_runner.runlog import RunLog
+    from osmosis_runner.workqueue import WorkQueue
+
+SETTLING_AT_ONCE = 256
+"""Attempts that may be on their way to disk beside those in flight."""
+RETRIES = 2
+"""Times an item runs again after faults that are not its own."""
+DEATHS_IN_A_ROW = 16
+"""Server deaths without a single result between them before the run gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds; the defaults suit people, tests shorten them."""
+
+    provider_delays: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+    """Between questions to a provider that seems to be out."""
+    cancel_grace: float = 10.0
+    """For rollouts to stop once they are told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why dispatch ended early."""
+
+    kind: Literal["interrupted", "halted"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What dispatch works with."""
+
+    attempts: Attempts
+    keeper: ServerKeeper
+    recorder: Recorder
+    queue: WorkQueue
+    rows: Sequence[Row]
+    numbers: Mapping[tuple[int, int], int]
+    """Attempts that each item has had before this invocation."""
+    log: RunLog
+    observer: Observer
+    patience: Patience = field(default_factory=Patience)
+
+
+class Dispatcher:
+    """One run's dispatch. `stopped` says why it ended early, None when it did not."""
+
+    def __init__(self, means: Means, places: int) -> None:
+        self._means = means
+        self._queue = means.queue
+        self._provider = ProviderWatch(means.attempts.sidecar, means.patience.provider_delays)
+        self._places = asyncio.Semaphore(places)
+        self._room = asyncio.Semaphore(places + SETTLING_AT_ONCE)
+        self._changed = asyncio.Event()
+        self._running: dict[str, Rollout] = {}
+        self._settling = 0
+        self._attempted: dict[WorkItem, int] = {}
+        self._voided: dict[WorkItem, int] = {}
+        self._lost: dict[WorkItem, Ended] = {}
+        self._deaths = 0
+        self._asking = False
+        self._burying = False
+        self.stopped: Stop | None = None
+        self.stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Dispatch until every item is recorded, or until `stop` is called and what was in flight has ended."""
+        async with asyncio.TaskGroup() as group:
+            chores = [group.create_task(self._mind_server()), group.create_task(self._mind_bridge())]
+            while await self._next_place():
+                item = self._queue.take()
+                if item is not None:
+                    self._means.recorder.moved(+1)
+                    group.create_task(self._one(item, self._means.keeper.server))
+                    continue
+                self._places.release()
+                self._room.release()
+                if await self._all_done():
+                    break
+                await self._change()
+            while self._queue.in_flight or self._settling:
+                await self._change()
+            for chore in chores:
+                chore.cancel()
+
+    def stop(self, stop: Stop) -> None:
+        """Start nothing more; the first reason counts. Rollouts in flight are not touched."""
+        if self.stopped is None:
+            self.stopped = stop
+            self.stopping.set()
+            self._changed.set()
+
+    def in_flight(self) -> list[Rollout]:
+        """Rollouts on the server now."""
+        return list(self._running.values())
+
+    async def cancel_in_flight(self) -> None:
+        """Tell the server to end what runs."""
+        server = self._means.keeper.server
+        if self._running and not server.child.exited.is_set():
+            await server.client.cancel(list(self._running))
+
+    async def _next_place(self) -> bool:
+        """Wait for a place in flight and a server to use it on; False once stopping."""
+        await self._room.acquire()
+        await self._places.acquire()
+        while not (self._may_start or self.stopping.is_set()):
+            await self._change()
+        return not self.stopping.is_set()
+
+    @property
+    def _may_start(self) -> bool:
+        """Whether server and provider are both thought to be there."""
+        return not (self._asking or self._burying or self._means.keeper.server.child.exited.is_set())
+
+    async def _change(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def _all_done(self) -> bool:
+        if self._queue.waiting or self._queue.in_flight or self._settling or not self._may_start:
+            return False
+        if self._provider.holds:
+            # Too few failures to suspect the provider while items were left; now there is time to ask.
+            await self._guarded(self._ask_provider())
+            return False
+        return True
+
+    async def _one(self, item: WorkItem, server: RolloutServer) -> None:
+        """One attempt from dispatch to disk."""
+        means = self._means
+        self._attempted[item] = self._attempted.get(item, means.numbers.get(item, 0)) + 1
+        rollout = Rollout.of(item, self._attempted[item], means.rows[item.row_index])
+        means.recorder.tallies.dispatched += 1
+        self._running[rollout.rollout_id] = rollout
+        self._settling += 1
+        try:
+            await means.attempts.carry_out(rollout, server.client)
+            if rollout.lost and not await means.keeper.is_dead(server):
+                rollout.lost = False
+                await server.client.cancel([rollout.rollout_id])
+        finally:
+            del self._running[rollout.rollout_id]
+            means.recorder.moved(-1)
+            self._places.release()
+            self._changed.set()
+        await self._guarded(self._settle(rollout))
+        self._settling -= 1
+        self._room.release()
+        self._changed.set()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it; a fault of bridge or disk stops the run, and the item it hit stays pending."""
+        try:
+            await work
+        except RunnerError as error:
+            self.stop(Stop("halted", error.message))
+
+    async def _settle(self, rollout: Rollout) -> None:
+        try:
+            ended = await self._means.attempts.settle(rollout)
+            await self._file(ended)
+        except RunnerError:
+            self._queue.in_flight.discard(rollout.item)
+            raise
+
+    async def _file(self, ended: Ended) -> None:
+        """Put an attempt where it belongs: on disk, back into the queue, or on hold."""
+        if ended.lost:
+            # It stays in flight for the queue until the server's death is dealt with.
+            self._lost[ended.item] = ended
+        elif ended.record.status == "cancelled":
+            await self._again(ended)
+        elif ended.provider_trouble is not None and not self.stopping.is_set():
+            self._queue.in_flight.discard(ended.item)
+            if self._provider.hold(ended):
+                await self._ask_provider()
+        else:
+            if ended.provider_answered:
+                for held in self._provider.release():
+                    await self._again(held)
+            await self._keep(ended)
+
+    async def _keep(self, ended: Ended) -> None:
+        self._say_blocked(ended)
+        await self._means.recorder.keep(ended)
+        self._queue.done(ended.item)
+        self._deaths = 0
+
+    async def _again(self, ended: Ended) -> None:
+        """Record what a void attempt spent; its item runs again, unless that was tried too often."""
+        record, item = ended.record, ended.item
+        voided = self._voided[item] = self._voided.get(item, 0) + 1
+        if self.stopping.is_set() or voided <= RETRIES:
+            record = msgspec.structs.replace(record, status="cancelled", reward=None)
+            await self._means.recorder.keep(replace(ended, record=record))
+            self._queue.put_back(item)
+            self._changed.set()
+            return
+        if record.status == "cancelled":
+            record = msgspec.structs.replace(
+                record,
+                status="failed",
+                error_type=record.error_type or "cancelled",
+                error_phase="server",
+                error_message=record.error_message or "the rollout server cancelled it again and again",
+            )
+        await self._keep(replace(ended, record=record))
+
+    async def _ask_provider(self) -> None:
+        """Start nothing until the provider answers, or stop the run. One question at a time."""
+        if self._asking or self.stopping.is_set():
+            return
+        self._asking = True
+        trouble = self._provider.trouble
+        self._means.observer.stage(f"waiting for the provider: {trouble}")
+        self._means.log.warning("provider", f"{self._provider.holds} rollouts failed in a row: {trouble}")
+        try:
+            silence = await self._provider.ask(self.stopping)
+            if silence is not None:
+                self.stop(Stop("halted", f"the provider is out: {silence}"))
+            for ended in self._provider.release():
+                await self._again(ended)
+        finally:
+            self._asking = False
+            self._changed.set()
+
+    async def _mind_server(self) -> None:
+        """Deal with every death of the rollout server, until the run stops."""
+        while True:
+            server = self._means.keeper.server
+            await server.child.exited.wait()
+            self._burying = True
+            await server.child.kill()
+            how = server.child.describe_exit()
+            self._means.log.error("rollout-server", how)
+            while self._running or self._queue.in_flight != set(self._lost):
+                await self._change()
+            await self._guarded(self._bury(how))
+            if self.stopping.is_set():
+                return
+            await self._restart(how)
+            self._burying = False
+            self._changed.set()
+
+    async def _bury(self, how: str) -> None:
+        """Record what died with the server: what it spent, and, for the item that is guilty, that it failed."""
+        self._deaths += 1
+        guilty = self._queue.server_died()
+        lost, self._lost = self._lost, {}
+        for item, ended in lost.items():
+            if item != guilty:
+                await self._means.recorder.keep(ended)
+                continue
+            message = self._means.attempts.redactor.message(f"{how} (each time this item ran)")
+            record = msgspec.structs.replace(
+                ended.record,
+                status="failed",
+                error_type="server_died",
+                error_phase="server",
+                error_message=message,
+            )
+            await self._keep(replace(ended, record=record))
+        self._changed.set()
+
+    async def _restart(self, how: str) -> None:
+        if self._deaths > DEATHS_IN_A_ROW:
+            self.stop(Stop("halted", f"the rollout server keeps dying: {how}"))
+            return
+        self._means.observer.stage("restarting the rollout server")
+        try:
+            await self._means.keeper.start()
+        except LaunchError as error:
+            self.stop(Stop("halted", error.message))
+
+    async def _mind_bridge(self) -> None:
+        """A dead bridge ends the run."""
+        child = self._means.attempts.sidecar.child
+        await child.exited.wait()
+        await child.kill()
+        self.stop(Stop("halted", child.describe_exit()))
+
+    def _say_blocked(self, ended: Ended) -> None:
+        if ended.blocked_ms is None:
+            return
+        record = ended.record
+        text = (
+            f"row {record.row_index} run {record.run_index} blocked the rollout server's event loop for "
+            f"{ended.blocked_ms / 1000:.1f} s at {ended.blocked_at}; await instead, or write a plain `def run`"
+        )
+        self._means.observer.warned(Warned("BLOCKING_ROLLOUT", text))
+        self._means.log.warning("rollout", text)

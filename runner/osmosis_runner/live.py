@@ -1,0 +1,293 @@
+"""The live half of a run: bridge, preflight, run directory, rollout server, dispatch, and the end of all of them.
+
+Whatever happens, no process outlives it. Everything it starts carries the run's mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from osmosis_bridge.upstream import Timeouts
+from osmosis_bridge.upstream.http import HttpTransport
+from osmosis_runner.attempt import Attempts
+from osmosis_runner.bookkeeping import Bookkeeping
+from osmosis_runner.child import Nursery
+from osmosis_runner.dispatch import Dispatcher, Means, Patience, Stop
+from osmosis_runner.errors import RunnerError, StorageError
+from osmosis_runner.events import Warned
+from osmosis_runner.keeper import ServerKeeper
+from osmosis_runner.launch import STOP_GRACE_S, LaunchSpec, sync_project
+from osmosis_runner.ledger_tail import LedgerTail
+from osmosis_runner.orphans import MARK_VARIABLE, adopting, kill_marked
+from osmosis_runner.plan import pending_items
+from osmosis_runner.preflight import check_model
+from osmosis_runner.projection import Projector
+from osmosis_runner.runlog import RunLog
+from osmosis_runner.sidecar import Sidecar, SidecarSpec
+from osmosis_runner.signals import Interrupted
+from osmosis_runner.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from osmosis_bridge.upstream import Transport
+    from osmosis_runner.events import Observer
+    from osmosis_runner.options import RunOptions
+    from osmosis_runner.preparation import Prepared
+    from osmosis_runner.redaction import RunRedactor
+    from osmosis_runner.rundir import Manifest, RunDir
+    from osmosis_runner.signals import Interrupts
+
+_ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
+
+SPARE_CONNECTIONS = 320
+"""For closing rollouts beside those in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a live half is started with."""
+
+    options: RunOptions
+    prepared: Prepared
+    manifest: Manifest
+    secrets: Mapping[str, str] = field(repr=False)
+    token: str = field(repr=False)
+    """The run's bearer on the bridge."""
+    redactor: RunRedactor
+    observer: Observer
+    signals: Interrupts
+    patience: Patience
+
+    @property
+    def staging(self) -> Path:
+        """A folder of this run alone, outside its directory, for what is needed before that exists."""
+        return self.prepared.checked.output / ".locks" / f"{self.prepared.name}.starting"
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """The variable that every process of this run carries."""
+        return {MARK_VARIABLE: self.manifest.local_run_id}
+
+
+class Live:
+    """One live half. `books` is there once the run directory is."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._observer = setup.observer
+        self._nursery = Nursery()
+        self.log = RunLog(setup.observer, setup.redactor.line)
+        self.books: Bookkeeping | None = None
+
+    async def run(self) -> Stop | None:
+        """Start everything, dispatch, end everything; why it ended early, or None.
+
+        Raises `RunnerError` when it could not begin; then the run directory is as it was.
+        """
+        setup = self._setup
+        with adopting():
+            kill_marked(setup.manifest.local_run_id)
+            _emptied(setup.staging)
+            try:
+                async with AsyncExitStack() as stack:
+                    return await self._staged(stack)
+            except Interrupted:
+                self._undo()
+                return Stop("interrupted", f"stopped by {setup.signals.name} before any rollout began")
+            except RunnerError:
+                self._undo()
+                raise
+            finally:
+                left = kill_marked(setup.manifest.local_run_id) + self._nursery.end_strangers()
+                if left:
+                    self.log.warning("cleanup", f"{left} processes that rollouts had left behind were ended")
+                shutil.rmtree(setup.staging, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of every file."""
+        if self.books is not None:
+            self.books.close()
+        self.log.close()
+
+    def _undo(self) -> None:
+        if self.books is not None:
+            self.books.undo()
+            self.books = None
+
+    async def _staged(self, stack: AsyncExitStack) -> Stop | None:
+        setup = self._setup
+        with setup.signals.ending_at_once():
+            transport = await stack.enter_async_context(self._transport())
+            sidecar = await self._start_bridge(stack, transport)
+            await self._check_model(sidecar)
+            books = self._open_books()
+            tail = LedgerTail(books.run.calls)
+            stack.callback(tail.close)
+            keeper = await self._start_server(stack, transport, books)
+        dispatcher = self._dispatcher(sidecar, tail, keeper, books)
+        return await self._dispatch(dispatcher, books)
+
+    def _transport(self) -> HttpTransport:
+        places = self._setup.prepared.plan.max_in_flight
+        return HttpTransport(
+            max_connections=2 * places + SPARE_CONNECTIONS, timeouts=Timeouts(idle=None, slot=300.0)
+        )
+
+    async def _start_bridge(self, stack: AsyncExitStack, transport: Transport) -> Sidecar:
+        setup = self._setup
+        self._stage(f"starting the bridge for {setup.prepared.plan.model_path}")
+        earlier = setup.prepared.earlier
+        spec = SidecarSpec(
+            model_path=setup.prepared.plan.model_path,
+            ledger=earlier.calls if earlier else setup.staging / "calls.jsonl",
+            ready_file=setup.staging / "ready.json",
+            environ={**setup.options.environ, **setup.mark},
+            token=setup.token,
+            api_base=setup.options.api_base,
+            api_key_env=setup.options.api_key_env,
+        )
+        sidecar = await Sidecar.start(spec, transport, self._nursery, self._heard_bridge)
+        stack.push_async_callback(sidecar.stop)
+        return sidecar
+
+    async def _check_model(self, sidecar: Sidecar) -> None:
+        if self._setup.options.skip_preflight:
+            return
+        model = self._setup.prepared.plan.model_path
+        self._stage(f"checking model {model}")
+        warning = await check_model(sidecar, model)
+        if warning is not None:
+            self._warn("MODEL_BUSY", warning)
+
+    def _open_books(self) -> Bookkeeping:
+        setup = self._setup
+        books = Bookkeeping(setup.prepared, setup.manifest, self._observer, self._projector)
+        self.books = books
+        if setup.prepared.earlier is None:
+            try:
+                # The bridge goes on writing to the same open file under its new name.
+                (setup.staging / "calls.jsonl").rename(books.run.calls)
+            except OSError as error:
+                raise StorageError.of(str(books.run.calls), error, "nothing was started") from None
+        self.log.open(books.run.logs)
+        return books
+
+    def _projector(self, run: RunDir) -> Projector:
+        return Projector(
+            run,
+            self._setup.prepared.plan.model_path,
+            self._setup.redactor,
+            lambda text: self.log.warning("results", text),
+        )
+
+    async def _start_server(
+        self, stack: AsyncExitStack, transport: Transport, books: Bookkeeping
+    ) -> ServerKeeper:
+        setup, checked = self._setup, self._setup.prepared.checked
+        spec = LaunchSpec(
+            folder=checked.rollout_dir,
+            entrypoint=checked.config.entrypoint,
+            artifact_root=books.run.trials,
+            environ=setup.options.environ,
+            extra={**checked.config.env, **setup.secrets, **setup.mark},
+            python=setup.options.python,
+            port=setup.options.rollout_port,
+        )
+        if spec.is_project:
+            self._stage(f"syncing rollout dependencies ({checked.config.rollout})")
+            await sync_project(spec, self._nursery, lambda lines: self.log.output("deps", lines))
+        self._stage(f"starting rollout server ({checked.config.entrypoint})")
+        keeper = ServerKeeper(
+            spec, transport, self._nursery, lambda lines: self.log.output("rollout-server", lines)
+        )
+        stack.push_async_callback(self._stop_server, keeper)
+        server = await keeper.start()
+        self._stage(f"rollout server healthy on port {server.port}")
+        return keeper
+
+    async def _stop_server(self, keeper: ServerKeeper) -> None:
+        await keeper.stop(0.0 if self._setup.signals.second.is_set() else STOP_GRACE_S)
+
+    def _heard_bridge(self, lines: list[str]) -> None:
+        # What it says of each call is in the ledger.
+        self.log.output("bridge", [line for line in lines if not _ORDINARY_CALL.search(line)])
+
+    def _dispatcher(
+        self, sidecar: Sidecar, tail: LedgerTail, keeper: ServerKeeper, books: Bookkeeping
+    ) -> Dispatcher:
+        setup, checked, replayed = self._setup, self._setup.prepared.checked, self._setup.prepared.replayed
+        recorded = replayed.statuses() if replayed else {}
+        pending = pending_items(len(checked.rows.rows), checked.config.n, recorded, setup.prepared.retry)
+        means = Means(
+            attempts=Attempts(checked.config, sidecar, tail, setup.redactor),
+            keeper=keeper,
+            recorder=books.recorder,
+            queue=WorkQueue(pending),
+            rows=checked.rows.rows,
+            numbers=replayed.attempts if replayed else {},
+            log=self.log,
+            observer=self._observer,
+            patience=setup.patience,
+        )
+        capacity = keeper.server.health.capacity
+        asked = setup.options.max_in_flight or checked.config.batch_size
+        places = min(asked or capacity or 1, capacity or asked or 1)
+        self._stage(f"running {setup.prepared.counts.pending} work items, up to {places} in flight")
+        return Dispatcher(means, max(1, places))
+
+    async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping) -> Stop | None:
+        signals = self._setup.signals
+        signals.on_first = lambda: dispatcher.stop(Stop("interrupted", f"stopped by {signals.name}"))
+        if signals.number is not None:
+            signals.on_first()
+        self._observer.started(books.recorder.progress())
+        async with asyncio.TaskGroup() as group:
+            recording = group.create_task(books.recorder.run())
+            reaping = group.create_task(self._nursery.reap_strangers())
+            running = group.create_task(dispatcher.run())
+            ending = group.create_task(self._end_when_told(dispatcher, running))
+            await asyncio.wait({running})
+            ending.cancel()
+            reaping.cancel()
+            recording.cancel()
+        return dispatcher.stopped
+
+    async def _end_when_told(self, dispatcher: Dispatcher, running: asyncio.Task[None]) -> None:
+        """Once dispatch stops: tell rollouts to end, wait a while or until a second signal, then end it."""
+        await dispatcher.stopping.wait()
+        waiting = dispatcher.in_flight()
+        if waiting:
+            rows = ", ".join(str(rollout.item.row_index) for rollout in waiting[:5])
+            more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+            again = "; again to stop now" if self._setup.signals.number is not None else ""
+            self._stage(f"waiting for {len(waiting)} rollouts to stop (row {rows}{more}){again}")
+        await dispatcher.cancel_in_flight()
+        try:
+            async with asyncio.timeout(self._setup.patience.cancel_grace):
+                await self._setup.signals.second.wait()
+        except TimeoutError:
+            pass
+        running.cancel()
+
+    def _stage(self, text: str) -> None:
+        self.log.info("run", text)
+        self._observer.stage(text)
+
+    def _warn(self, code: str, text: str) -> None:
+        self.log.warning("run", text)
+        self._observer.warned(Warned(code, text))
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise StorageError.of(str(folder), error, "nothing was started") from None

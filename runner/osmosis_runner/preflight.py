@@ -1,0 +1,101 @@
+"""One small call before any row, so that a wrong model, key or endpoint fails once and early.
+
+Pure but for the call itself. The call goes the way every rollout's will, through the bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from osmosis_bridge.upstream import TransportError
+from osmosis_runner.faults import PreflightError
+from osmosis_runner.ledger_tail import PREFLIGHT_PREFIX
+
+if TYPE_CHECKING:
+    from osmosis_runner.sidecar import Sidecar
+    from osmosis_runner.web import Answer
+
+WITHIN_S = 120.0
+MAX_TOKENS = 16
+RETRY_DELAYS_S = (1.0, 2.0)
+"""Before a server error of the provider is believed."""
+
+BODY = msgspec.json.encode(
+    {
+        "model": "osmosis-rollout",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": MAX_TOKENS,
+    }
+)
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    message: str = ""
+    code: str | int | None = None
+
+
+class _ErrorReply(msgspec.Struct, frozen=True):
+    error: _ErrorBody = _ErrorBody()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one reply means for a run."""
+
+    verdict: Literal["good", "busy", "again", "down", "bad"]
+    """busy: the model is there and limits us; again: may pass; down: nobody is there; bad: will not pass."""
+    text: str
+    status: int | None = None
+    code: str | None = None
+
+
+async def check_model(sidecar: Sidecar, model_path: str) -> str | None:
+    """Make the call; returns a warning or None. Raises `PreflightError` when the model does not answer."""
+    finding = await probe(sidecar)
+    for delay in RETRY_DELAYS_S:
+        if finding.verdict != "again":
+            break
+        await asyncio.sleep(delay)
+        finding = await probe(sidecar)
+    if finding.verdict == "good":
+        return None
+    if finding.verdict == "busy":
+        return f"{model_path} limits the rate of calls at the moment: {finding.text}"
+    message = f"{model_path} does not answer: {finding.text}"
+    raise PreflightError(message, {"model": model_path, "status": finding.status, "code": finding.code})
+
+
+async def probe(sidecar: Sidecar) -> Finding:
+    """One call under an id of its own, which is closed again."""
+    rollout_id = PREFLIGHT_PREFIX + secrets.token_hex(8)
+    try:
+        answer = await sidecar.complete(rollout_id, BODY, WITHIN_S)
+        await sidecar.close(rollout_id)
+    except TransportError as error:
+        if sidecar.child.exited.is_set():
+            return Finding("bad", sidecar.child.describe_exit())
+        return Finding("again", str(error))
+    return judge(answer)
+
+
+def judge(answer: Answer) -> Finding:
+    """What a reply to the preflight means."""
+    if answer.status == 200:
+        return Finding("good", "")
+    try:
+        error = msgspec.json.decode(answer.body, type=_ErrorReply, strict=False).error
+    except (msgspec.DecodeError, ValueError):
+        error = _ErrorBody()
+    code = None if error.code is None else str(error.code)
+    text = f"{answer.status} {error.message}".strip()
+    if answer.status == 429:
+        spent = code in ("insufficient_quota", "billing_hard_limit_reached")
+        return Finding("bad" if spent else "busy", text, 429, code)
+    if code in ("upstream_unreachable", "upstream_tls"):
+        return Finding("down", text, answer.status, code)
+    return Finding("again" if answer.status >= 500 else "bad", text, answer.status, code)

@@ -1,0 +1,178 @@
+"""Everything that is checked before a run may begin: config, rollout, dataset, name, lock, earlier results.
+
+Reads and creates nothing but the run's lock file. Blocking; called before anything else is running.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from osmosis_runner.config import EvalConfig, load_config, rollout_directory
+from osmosis_runner.digest import digest_source
+from osmosis_runner.errors import DatasetIssue, DatasetNotFound
+from osmosis_runner.events import RunPlan
+from osmosis_runner.inputs import build_inputs, check_resumable
+from osmosis_runner.journal import Replay, Status, replay
+from osmosis_runner.lock import Owner, RunLock
+from osmosis_runner.names import check_run_name, generate_run_name
+from osmosis_runner.plan import PlanCounts, count_items
+from osmosis_runner.rows import RowSet, read_rows
+from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest
+from osmosis_runner.selection import parse_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from osmosis_runner.jsontext import JsonObject
+    from osmosis_runner.options import RunOptions
+
+DATASET_SUFFIXES = (".jsonl", ".csv", ".parquet", ".ndjson", ".jsonl.gz", ".csv.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A config and what it points at, all readable and in order."""
+
+    config: EvalConfig
+    rollout_dir: Path
+    dataset_source: str
+    rows: RowSet
+    inputs: JsonObject
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that may begin. Holds the run's lock."""
+
+    checked: Checked
+    lock: RunLock
+    name: str
+    earlier: RunDir | None
+    """The directory to go on with; None for a run that begins."""
+    archived: RunDir | None
+    """The directory that has to make room first (`--fresh`)."""
+    manifest: Manifest | None
+    """Of the earlier directory."""
+    replayed: Replay | None
+    retry: frozenset[Status]
+    counts: PlanCounts
+    plan: RunPlan
+
+
+def check(options: RunOptions) -> Checked:
+    """Read and check everything the config names; raises `RunnerError`."""
+    workspace = options.workspace.absolute()
+    output = (options.output_root or workspace / ".osmosis" / "evals").absolute()
+    config = load_config(options.config_path, workspace)
+    rollout_dir = rollout_directory(config, workspace)
+    dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
+    select = parse_rows(options.rows) if options.rows is not None else None
+    rows = read_rows(dataset, select, config.limit)
+    inputs = build_inputs(config, rows, digest_source(rollout_dir, exclude=[output]))
+    return Checked(config, rollout_dir, source, rows, inputs, output)
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Check everything, choose the name and take its lock; raises `RunnerError`. The caller releases the lock."""
+    checked = check(options)
+    name = _name(options.name, checked.output)
+    owner = Owner(os.getpid(), platform.node(), _now())
+    lock = RunLock.acquire(checked.output, name, owner)
+    try:
+        return _under_lock(options, checked, name, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
+    """The dataset file and where it comes from (`explicit` or `workspace`); raises `DatasetNotFound`."""
+    if given is not None:
+        return given.absolute(), "explicit"
+    folder = workspace / "data"
+    for suffix in DATASET_SUFFIXES:
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return path, "workspace"
+    there = sorted(p.name for p in folder.glob("*") if p.is_file())[:10] if folder.is_dir() else []
+    known = f"; data/ holds {', '.join(there)}" if there else ""
+    issue = DatasetIssue(
+        f"there is no {name}.jsonl, .csv or .parquet in {folder}{known}",
+        "put it there, or name a file with --dataset-file",
+    )
+    raise DatasetNotFound(str(folder / name), [issue])
+
+
+def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:
+    found = find_run(checked.output, name)
+    earlier = None if options.fresh else found
+    manifest, replayed = None, None
+    if earlier is not None:
+        manifest = read_manifest(earlier)
+        check_resumable(name, str(options.config_path), manifest.inputs, checked.inputs)
+        replayed = replay(earlier.events)
+    retry = _retry(options)
+    recorded = replayed.statuses() if replayed else {}
+    counts = count_items(len(checked.rows.rows), checked.config.n, recorded, retry)
+    return Prepared(
+        checked=checked,
+        lock=lock,
+        name=name,
+        earlier=earlier,
+        archived=found if options.fresh else None,
+        manifest=manifest,
+        replayed=replayed,
+        retry=retry,
+        counts=counts,
+        plan=_plan(options, checked, name, counts),
+    )
+
+
+def _plan(options: RunOptions, checked: Checked, name: str, counts: PlanCounts) -> RunPlan:
+    config, rows = checked.config, checked.rows
+    return RunPlan(
+        run_name=name,
+        config_path=config.path,
+        output_path=checked.output / name,
+        rollout=config.rollout,
+        entrypoint=config.entrypoint,
+        model_path=config.model_path,
+        dataset_name=config.dataset,
+        dataset_source=checked.dataset_source,
+        dataset_path=rows.file,
+        selected_rows=len(rows.rows),
+        total_rows=rows.total_rows,
+        runs_per_row=config.n,
+        total_items=counts.total,
+        pending_items=counts.pending,
+        recorded_items=counts.recorded,
+        max_in_flight=options.max_in_flight or config.batch_size or 1,
+        secret_names=config.required_secrets,
+        branch=config.branch,
+        commit_sha=config.commit_sha,
+    )
+
+
+def _name(given: str | None, output: Path) -> str:
+    if given is not None:
+        return check_run_name(given)
+    return generate_run_name(random.Random(), lambda name: (output / name).exists())  # noqa: S311 - no secret
+
+
+def _retry(options: RunOptions) -> frozenset[Status]:
+    retry: set[Status] = set()
+    if options.retry_failed:
+        retry.add("failed")
+    if options.retry_skipped:
+        retry.add("skipped")
+    return frozenset(retry)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

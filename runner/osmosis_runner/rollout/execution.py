@@ -1,0 +1,233 @@
+"""One rollout on the author's event loop: workflow, then grader, then the result as it will be sent.
+
+Knows nothing of HTTP, leases or clocks: somebody else decides that time is up, writes why into `Job.verdict` and
+cancels the task. A failing rollout is a value (`Conclusion`), never an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+
+from osmosis_runner.rollout.agent import (
+    AgentWorkflow,
+    AgentWorkflowOutput,
+    Grader,
+    GraderContext,
+    Message,
+    Sample,
+    WorkflowContext,
+)
+from osmosis_runner.rollout.registry import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from pathlib import Path
+
+    from osmosis_runner.rollout.admission import RolloutRequest
+    from osmosis_runner.rollout.clients import Clients
+
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 8_000
+
+Phase: TypeAlias = Literal["workflow", "grader"]
+WorkflowSource: TypeAlias = "type[AgentWorkflow] | AgentWorkflow"
+GraderSource: TypeAlias = "type[Grader] | Grader | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a rollout failed."""
+
+    category: str
+    """In the protocol's words: timeout, lease_expired, validation_error, agent_error, internal_error."""
+    message: str
+    phase: Phase
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Somebody outside ended the rollout."""
+
+    status: Status
+    failure: Failure | None = None
+
+
+class Reporter(Protocol):
+    """Who is told how a job fares. Called on the author's thread."""
+
+    def entered(self, job: Job, status: Status) -> None:
+        """A phase began."""
+        ...
+
+    def concluded(self, job: Job, status: Status, reply: bytes) -> None:
+        """The job is over: `reply` is its terminal reply, and nothing of it runs any more."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One rollout between the two threads. Each field has one writer, named in its note."""
+
+    request: RolloutRequest
+    folder: Path
+    reporter: Reporter
+    verdict: Verdict | None = None
+    """Written by the server thread before it cancels the task."""
+    condemned: bool = False
+    """Written by the server thread: the verdict has stood for a while and the task still runs."""
+    task: asyncio.Task[None] | None = None
+    """Written by the author's thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How a rollout ended."""
+
+    status: Status
+    sample: Sample | None = None
+    label: str | None = None
+    reward: float | None = None
+    failure: Failure | None = None
+
+
+current_job: ContextVar[Job | None] = ContextVar("current_job", default=None)
+"""The rollout on whose behalf the author's code is running, in every task it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The author's two classes and what their contexts need."""
+
+    workflow: WorkflowSource
+    grader: GraderSource
+    clients: Clients
+
+    async def execute(self, job: Job) -> Conclusion:
+        """Run one rollout to its end; the job's reporter hears when a phase begins."""
+        request = job.request
+        current_job.set(job)
+        job.reporter.entered(job, Status.RUNNING)
+        sample, failure = await self._run(job)
+        if failure is not None:
+            return _concluded(job, sample, None, failure)
+        if not request.grade or self.grader is None:
+            return _concluded(job, sample, None, None)
+        job.reporter.entered(job, Status.GRADING)
+        reward, failure = await self._grade(job, cast("Sample", sample))
+        return _concluded(job, sample, reward, failure)
+
+    async def _run(self, job: Job) -> tuple[Sample | None, Failure | None]:
+        ctx = WorkflowContext(job.request, job.folder, self.clients)
+        boundary = Boundary("workflow", job)
+        with boundary.watch():
+            workflow = self.workflow() if isinstance(self.workflow, type) else self.workflow
+            return _sample(await _called(workflow.run, ctx), ctx), None
+        return _attached(ctx), boundary.failure
+
+    async def _grade(self, job: Job, sample: Sample) -> tuple[float | None, Failure | None]:
+        source = self.grader
+        ctx = GraderContext(job.request, job.folder, self.clients, sample)
+        boundary = Boundary("grader", job)
+        with boundary.watch():
+            grader = source() if isinstance(source, type) else source
+            await _called(cast("Grader", grader).grade, ctx)
+        return ctx.reward, boundary.failure
+
+
+class Boundary:
+    """Turns whatever the author's code raises into one `Failure`."""
+
+    def __init__(self, phase: Phase, job: Job) -> None:
+        self._phase: Phase = phase
+        self._job = job
+        self.failure: Failure | None = None
+
+    @contextmanager
+    def watch(self) -> Generator[None]:
+        """Run the author's code inside. Nothing it raises gets out."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            # Ours when there is a verdict (`_concluded` reads it); else the author's code cancelled itself.
+            self.failure = Failure(
+                "agent_error", f"the {self._phase} was cancelled by its own code", self._phase
+            )
+        except (ValueError, TypeError, AssertionError) as error:
+            self.failure = self._of(error, "validation_error")
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - the author's code may raise anything
+            self.failure = self._of(error, "agent_error")
+
+    def _of(self, error: BaseException, category: str) -> Failure:
+        text = str(error)
+        message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        trace = _traceback(error)
+        key = self._job.request.llm_api_key
+        if key:
+            message, trace = message.replace(key, "[REDACTED]"), trace.replace(key, "[REDACTED]")
+        return Failure(category, message[:MESSAGE_LIMIT], self._phase, trace[-TRACEBACK_LIMIT:])
+
+
+async def _called(function: Callable[..., Any], ctx: WorkflowContext | GraderContext) -> Any:  # noqa: ANN401 - the author's answer
+    if inspect.iscoroutinefunction(function):
+        return await function(ctx)
+    answer = await asyncio.to_thread(function, ctx)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _sample(answer: object, ctx: WorkflowContext) -> Sample:
+    """The sample of what `run` returned; raises TypeError when that is none of the three it may be."""
+    if isinstance(answer, AgentWorkflowOutput):
+        messages = answer.messages if answer.messages is not None else ctx.messages or ctx.prompt
+        return Sample(_messages(messages), metrics=dict(answer.metrics), info=dict(answer.info))
+    if answer is None:
+        return Sample(_messages(ctx.messages or ctx.prompt))
+    if isinstance(answer, (list, tuple)):
+        return Sample(_messages(cast("Sequence[object]", answer)))
+    message = f"run() must return messages, an AgentWorkflowOutput or None, got {type(answer).__name__}"
+    raise TypeError(message)
+
+
+def _attached(ctx: WorkflowContext) -> Sample | None:
+    """What a failed workflow had attached of its conversation."""
+    try:
+        return Sample(_messages(ctx.messages)) if ctx.messages else None
+    except TypeError:
+        return None
+
+
+def _messages(raw: Sequence[object]) -> list[Message]:
+    messages: list[Message] = []
+    for index, item in enumerate(raw):
+        # The openai package's messages are pydantic models: taken as what they would be on the wire.
+        dump = getattr(item, "model_dump", None)
+        value: object = dump(exclude_unset=True, mode="json") if callable(dump) else item
+        if not isinstance(value, dict):
+            message = f"message {index} must be an object, got {type(item).__name__}"
+            raise TypeError(message)
+        messages.append(cast("Message", value))
+    return messages
+
+
+def _concluded(job: Job, sample: Sample | None, reward: float | None, failure: Failure | None) -> Conclusion:
+    label, verdict = job.request.label, job.verdict
+    if verdict is not None and (failure is not None or verdict.status is Status.FAILURE):
+        return Conclusion(verdict.status, sample, label, failure=verdict.failure)
+    if failure is not None:
+        return Conclusion(Status.FAILURE, sample, label, failure=failure)
+    removed = sample is not None and sample.remove_sample
+    return Conclusion(Status.SUCCESS, sample, label, reward=None if removed else reward)
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback from the author's first frame on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))

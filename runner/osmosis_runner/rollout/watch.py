@@ -1,0 +1,140 @@
+"""Notices when a rollout keeps the author's event loop from running, names it, and can break in.
+
+The server's thread sends a beat to the author's loop now and then. When one goes unanswered, a signal is sent
+to the author's thread (which is the main one): its handler runs in the middle of whatever blocks there, under that
+code's own context, so it knows which rollout it is and where it stands, and may raise there when that
+rollout's time is up. Code that never returns to the interpreter cannot be reached; `stuck_for` tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmosis_runner.rollout.execution import Job, current_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+TICK_S = 0.25
+BLOCKED_S = 1.0
+"""Shorter silences are ordinary work."""
+
+PROBE_SIGNAL = getattr(signal, "SIGURG", None)
+"""Ignored by default, so a handler that somebody replaced does no harm; None where there are no signals."""
+
+
+@dataclass(slots=True)
+class Blockage:
+    """One stretch of time in which the author's loop did not run."""
+
+    since: float
+    job: Job | None = None
+    where: str | None = None
+    told: bool = False
+
+
+class Watch:
+    """Times blockages. `clock` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._main = threading.main_thread().ident or 0
+        self._sent_at: float | None = None
+        self._answered_at: float | None = None
+        self._blockage: Blockage | None = None
+        self._lost = 0.0
+
+    def install(self) -> None:
+        """Take the probe signal; called on the main thread."""
+        if PROBE_SIGNAL is not None:
+            signal.signal(PROBE_SIGNAL, self._probed)
+
+    def lost(self, now: float) -> float:
+        """Seconds lost to blockages so far, the one going on included."""
+        blockage = self._blockage
+        return self._lost + (now - blockage.since if blockage else 0.0)
+
+    def stuck_for(self, now: float) -> float:
+        """How long the loop has been blocked without a break; 0 when it is not."""
+        return now - self._blockage.since if self._blockage else 0.0
+
+    def culprit(self) -> Blockage | None:
+        """The blockage going on."""
+        return self._blockage
+
+    async def run(
+        self,
+        ping: Callable[[Callable[[], None]], None],
+        busy: Callable[[], bool],
+        over: Callable[[Blockage, float], None],
+        noticed: Callable[[Blockage], None],
+    ) -> None:
+        """Watch for ever. `ping` runs a function on the author's loop, `busy` says whether there is a job.
+
+        `noticed` hears of a blockage while it lasts, `over` of its end with its length in seconds.
+        """
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = self._clock()
+            if self._sent_at is None:
+                if busy():
+                    self._sent_at, self._answered_at = now, None
+                    ping(self._answer)
+            elif self._answered_at is not None:
+                self._close(over)
+                self._sent_at = None
+            elif now - self._sent_at >= BLOCKED_S:
+                self._open(noticed)
+
+    def poke(self) -> None:
+        """Send the probe: the handler names the culprit, and breaks in when it is condemned."""
+        if PROBE_SIGNAL is not None:
+            signal.pthread_kill(self._main, PROBE_SIGNAL)
+
+    def _open(self, noticed: Callable[[Blockage], None]) -> None:
+        if self._blockage is None:
+            self._blockage = Blockage(self._sent_at or 0.0)
+        self.poke()
+        if self._blockage.where is not None and not self._blockage.told:
+            self._blockage.told = True
+            noticed(self._blockage)
+
+    def _close(self, over: Callable[[Blockage, float], None]) -> None:
+        blockage, self._blockage = self._blockage, None
+        if blockage is not None:
+            length = (self._answered_at or 0.0) - blockage.since
+            self._lost += length
+            over(blockage, length)
+
+    def _answer(self) -> None:
+        self._answered_at = self._clock()
+
+    def _probed(self, _signal: int, frame: FrameType | None) -> None:
+        job = current_job.get()
+        if job is None:
+            return
+        blockage = self._blockage
+        if blockage is not None:
+            blockage.job, blockage.where = job, _place(frame)
+        if job.condemned:
+            raise asyncio.CancelledError
+
+
+def _place(frame: FrameType | None) -> str:
+    """Where the author's code stands: the innermost frame that is not of an installed package."""
+    first = frame
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if "site-packages" not in path and "/lib/python" not in path and not path.startswith("<"):
+            break
+        frame = frame.f_back
+    shown = frame or first
+    if shown is None:
+        return "an unknown place"
+    return f"{Path(shown.f_code.co_filename).name}:{shown.f_lineno} in {shown.f_code.co_name}"

@@ -1,0 +1,185 @@
+"""One evaluation, from top to bottom: checks, approval, the live half, the outcome.
+
+It knows the order of things and no detail of any. Nothing but the lock file is created in the output root before the
+preflight has passed, so a run that cannot begin leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import secrets as random_secrets
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from osmosis_runner.bookkeeping import read_summary
+from osmosis_runner.dispatch import Patience
+from osmosis_runner.errors import StorageError
+from osmosis_runner.faults import SecretsMissing
+from osmosis_runner.live import Live, Setup
+from osmosis_runner.options import RunOptions
+from osmosis_runner.outcome import Ending, RunOutcome, UnscoredRow
+from osmosis_runner.preparation import Prepared, prepare
+from osmosis_runner.provenance import provenance
+from osmosis_runner.redaction import run_redactor
+from osmosis_runner.rundir import Manifest, RunDir
+from osmosis_runner.signals import interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from osmosis_runner.bookkeeping import Bookkeeping
+    from osmosis_runner.dispatch import Stop
+    from osmosis_runner.events import Observer
+    from osmosis_runner.journal import JournalRecord
+    from osmosis_runner.jsontext import JsonObject
+
+__all__ = ["Ending", "RunOptions", "RunOutcome", "UnscoredRow", "run_evaluation"]
+
+
+async def run_evaluation(
+    options: RunOptions, observer: Observer, patience: Patience | None = None
+) -> RunOutcome:
+    """Run what is pending of an evaluation and return how it ended.
+
+    Raises `osmosis_runner.errors.RunnerError` (its subclasses name the cause) when the run could not begin; then
+    nothing was created. Once dispatch has begun every trouble is an outcome, not an exception.
+    """
+    began = time.monotonic()
+    prepared = prepare(options)
+    with prepared.lock:
+        if not prepared.counts.pending:
+            return _not_begun(prepared, None, None, began)
+        secrets = options.secrets if options.approve is None else options.approve(prepared.plan)
+        if secrets is None:
+            return _not_begun(prepared, None, None, began)
+        _check_secrets(prepared, secrets)
+        return await _run_live(options, prepared, secrets, observer, patience or Patience(), began)
+
+
+async def _run_live(
+    options: RunOptions,
+    prepared: Prepared,
+    secrets: Mapping[str, str],
+    observer: Observer,
+    patience: Patience,
+    began: float,
+) -> RunOutcome:
+    token = random_secrets.token_urlsafe(32)
+    with interrupts() as signals:
+        setup = Setup(
+            options=options,
+            prepared=prepared,
+            manifest=prepared.manifest or _new_manifest(options, prepared),
+            secrets=secrets,
+            token=token,
+            redactor=run_redactor(options.environ, [*secrets.values(), token]),
+            observer=observer,
+            signals=signals,
+            patience=patience,
+        )
+        live = Live(setup)
+        try:
+            stop = await live.run()
+            return await _outcome(prepared, live.books, stop, signals.number, began)
+        finally:
+            live.close()
+
+
+def _new_manifest(options: RunOptions, prepared: Prepared) -> Manifest:
+    return Manifest(
+        local_run_id=uuid.uuid4().hex,
+        run_name=prepared.name,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        inputs=prepared.checked.inputs,
+        provenance=provenance(prepared.checked.config, options.workspace),
+    )
+
+
+def _check_secrets(prepared: Prepared, secrets: Mapping[str, str]) -> None:
+    missing = [name for name in prepared.plan.secret_names if not secrets.get(name)]
+    if missing:
+        message = f"no value for {', '.join(missing)}, which [secrets] requires"
+        raise SecretsMissing(message, {"missing": [*missing]})
+
+
+async def _outcome(
+    prepared: Prepared, books: Bookkeeping | None, stop: Stop | None, number: int | None, began: float
+) -> RunOutcome:
+    """Close the books and say how it ended."""
+    if books is None:
+        return _not_begun(prepared, stop, number, began)
+    live = books.books.report.live()
+    pending = live.total - live.done
+    # A signal that came when the last item was already being recorded stopped nothing.
+    ended: Ending = stop.kind if stop is not None and pending else "complete"
+    reason = stop.reason if stop is not None and pending else None
+    summary: JsonObject = {}
+    try:
+        summary = await books.recorder.on_disk_thread(books.finish, ended)
+    except StorageError as error:
+        ended, reason = "halted", reason or error.message
+    tallies = books.recorder.tallies
+    rows = [_unscored(books.run, record) for _, record in sorted(books.recorder.unscored.items())]
+    return RunOutcome(
+        ended=ended,
+        reason=reason,
+        signal=number if ended == "interrupted" else None,
+        plan=prepared.plan,
+        local_run_id=books.manifest.local_run_id,
+        dispatched=tallies.dispatched,
+        succeeded=live.succeeded,
+        failed=live.failed,
+        skipped=live.skipped,
+        resumed=tallies.resumed,
+        cancelled=tallies.cancelled,
+        pending=pending,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        metrics=dict(summary),
+        failed_rows=tuple(row for row in rows if row.status == "failed"),
+        skipped_rows=tuple(row for row in rows if row.status == "skipped"),
+    )
+
+
+def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began: float) -> RunOutcome:
+    """The outcome of an invocation that changed nothing."""
+    replayed, run, counts = prepared.replayed, prepared.earlier, prepared.counts
+    latest = list(replayed.latest.values()) if replayed else []
+    status = [record.status for record in latest]
+    rows = [_unscored(run, record) for record in latest if run and record.status in ("failed", "skipped")]
+    if stop is not None:
+        ended: Ending = stop.kind
+    else:
+        ended = "declined" if counts.pending else "already_complete"
+    return RunOutcome(
+        ended=ended,
+        reason=stop.reason if stop else None,
+        signal=number if ended == "interrupted" else None,
+        plan=prepared.plan,
+        local_run_id=prepared.manifest.local_run_id if prepared.manifest else None,
+        dispatched=0,
+        succeeded=status.count("success"),
+        failed=status.count("failed"),
+        skipped=status.count("skipped"),
+        resumed=counts.recorded,
+        cancelled=0,
+        pending=counts.total - len(latest),
+        duration_ms=round((time.monotonic() - began) * 1000),
+        metrics=dict(read_summary(run)) if run else {},
+        failed_rows=tuple(row for row in rows if row.status == "failed"),
+        skipped_rows=tuple(row for row in rows if row.status == "skipped"),
+    )
+
+
+def _unscored(run: RunDir, record: JournalRecord) -> UnscoredRow:
+    return UnscoredRow(
+        row_index=record.row_index,
+        run_index=record.run_index,
+        rollout_id=record.rollout_id,
+        status="skipped" if record.status == "skipped" else "failed",
+        rollout_dir=str(run.trial(record.rollout_id)),
+        source_row_index=record.source_row_index,
+        error_type=record.error_type,
+        error_phase=record.error_phase,
+        error_message=record.error_message,
+    )

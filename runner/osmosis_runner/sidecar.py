@@ -1,0 +1,156 @@
+"""The bridge of one run, in a process of its own, and the few questions the run asks it.
+
+The provider's credentials are in this process's environment and in no other's.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from osmosis_bridge.bearers import rollout_bearer
+from osmosis_bridge.upstream import Endpoint, TransportError
+from osmosis_runner.child import Child, Command, Heard, Nursery, until
+from osmosis_runner.faults import SidecarError
+from osmosis_runner.web import Answer, Site, bearer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from osmosis_bridge.upstream import Transport
+
+START_WITHIN_S = 60.0
+"""A local model is loaded meanwhile."""
+STOP_GRACE_S = 5.0
+CLOSE_WITHIN_S = 30.0
+
+
+class Totals(msgspec.Struct, frozen=True, gc=False):
+    """What the calls of one rollout used; None is unknown."""
+
+    calls: int = 0
+    tokens: int | None = None
+    max_context_tokens: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    calls_without_usage: int = 0
+    cost_usd: float | None = None
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The ready file."""
+
+    url: str
+    pid: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarSpec:
+    """How the bridge is started."""
+
+    model_path: str
+    ledger: Path
+    ready_file: Path
+    environ: Mapping[str, str] = field(repr=False)
+    """The whole environment, provider keys included."""
+    token: str = field(repr=False)
+    """The run's bearer."""
+    api_base: str | None = None
+    api_key_env: str | None = None
+
+
+_totals = msgspec.json.Decoder(Totals, strict=False)
+
+
+class Sidecar:
+    """A bridge that answers."""
+
+    def __init__(self, child: Child, url: str, token: str, transport: Transport) -> None:
+        self.child = child
+        self.url = url
+        self._token = token
+        self._site = Site(transport, Endpoint.parse(url), bearer(token))
+
+    @classmethod
+    async def start(cls, spec: SidecarSpec, transport: Transport, nursery: Nursery, heard: Heard) -> Sidecar:
+        """Start a bridge and wait until it answers; raises `SidecarError`."""
+        environ = {**spec.environ, "OSMOSIS_BRIDGE_TOKEN": spec.token}
+        command = Command(_arguments(spec), spec.ledger.parent, environ, "the bridge")
+        try:
+            child = nursery.start(command, heard)
+        except OSError as error:
+            message = f"the bridge could not be started: {error.strerror}"
+            raise SidecarError(message) from None
+        try:
+            ready = await _ready(child, spec.ready_file)
+        except BaseException:
+            await child.kill()
+            raise
+        return cls(child, ready.url, spec.token, transport)
+
+    def bearer_of(self, rollout_id: str) -> str:
+        """The bearer that is good for this rollout only."""
+        return rollout_bearer(self._token, rollout_id)
+
+    def base_url(self, rollout_id: str) -> str:
+        """Where this rollout finds the model."""
+        return f"{self.url}/v1/rollouts/{rollout_id}"
+
+    async def complete(self, rollout_id: str, body: bytes, within_s: float) -> Answer:
+        """One chat completion in the name of a rollout; raises `TransportError`."""
+        path = f"/v1/rollouts/{rollout_id}/chat/completions"
+        return await self._site.ask(b"POST", path, body, within_s=within_s)
+
+    async def close(self, rollout_id: str) -> Totals:
+        """End a rollout: its totals, every record of it on disk, no later call. Raises `SidecarError`."""
+        try:
+            answer = await self._site.ask(
+                b"POST", f"/v1/rollouts/{rollout_id}/close", within_s=CLOSE_WITHIN_S
+            )
+            if answer.status == 200:
+                return _totals.decode(answer.body)
+        except (TransportError, msgspec.DecodeError, ValueError) as error:
+            raise SidecarError(self._trouble(str(error))) from None
+        raise SidecarError(self._trouble(f"closing a rollout answered {answer.status}"))
+
+    async def stop(self) -> None:
+        """Let calls in progress end for a moment, then end the process."""
+        await self.child.stop(STOP_GRACE_S)
+
+    def _trouble(self, text: str) -> str:
+        return self.child.describe_exit() if self.child.exited.is_set() else f"the bridge failed: {text}"
+
+
+def _arguments(spec: SidecarSpec) -> list[str]:
+    arguments = [sys.executable, "-m", "osmosis_bridge", "serve", "--model", spec.model_path]
+    arguments += ["--host", "127.0.0.1", "--port", "0", "--log-format", "json"]
+    arguments += ["--ready-file", str(spec.ready_file), "--ledger", str(spec.ledger)]
+    if spec.api_base is not None:
+        arguments += ["--api-base", spec.api_base]
+    if spec.api_key_env is not None:
+        arguments += ["--api-key-env", spec.api_key_env]
+    return arguments
+
+
+async def _ready(child: Child, ready_file: Path) -> Ready:
+    try:
+        alive = await until(child, ready_file.exists, START_WITHIN_S)
+    except TimeoutError:
+        message = f"the bridge was not ready within {START_WITHIN_S:g} s"
+        raise SidecarError(message) from None
+    if not alive:
+        await child.kill()
+        last = child.last_lines[-1] if child.last_lines else child.describe_exit()
+        message = f"the bridge did not start: {last.removeprefix('Error: ')}"
+        raise SidecarError(message)
+    return _read_ready(ready_file)
+
+
+def _read_ready(ready_file: Path) -> Ready:
+    return msgspec.json.decode(ready_file.read_bytes(), type=Ready)

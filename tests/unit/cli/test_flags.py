@@ -1,0 +1,90 @@
+"""Flags of `osmosis eval run`, checked before anything happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from osmosis_cli.flags import RUN_OPTIONS, RunFlags, check_together, repeated
+from osmosis_cli.option_lists import with_options
+
+
+def flags_of(*arguments: str) -> RunFlags:
+    """The flags that click makes of what was typed."""
+
+    @click.command()
+    @with_options(RUN_OPTIONS)
+    def command(**flags: Any) -> Any:
+        return flags
+
+    return command.main(["c.toml", *arguments], standalone_mode=False)
+
+
+def test_every_flag_of_the_type_is_an_option_and_the_other_way_round() -> None:
+    assert set(flags_of()) == set(RunFlags.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("typed", "rate"), [("0.8", 0.8), ("80%", 0.8), ("0", 0.0), ("1", 1.0), ("100%", 1.0)]
+)
+def test_a_rate_is_a_share_or_a_percentage(typed: str, rate: float) -> None:
+    assert flags_of("--fail-under", typed)["fail_under"] == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--fail-under", "80"),
+        ("--fail-under", "nan"),
+        ("--fail-under", "-0.1"),
+        ("--fail-under", "101%"),
+        ("--fail-under", "%"),
+        ("--rows", "5-3"),
+        ("--rows", ""),
+        ("--rows", "a"),
+        ("--max-in-flight", "0"),
+        ("--rollout-port", "65536"),
+        ("--fail-on", "skipped"),
+    ],
+)
+def test_a_value_outside_its_grammar_is_a_usage_error(arguments: tuple[str, str]) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        flags_of(*arguments)
+    assert arguments[0] in caught.value.format_message()
+
+
+def test_a_row_selector_loses_its_outer_blanks() -> None:
+    assert flags_of("--rows", " 0-3,7 ")["rows"] == "0-3,7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--fresh", "--retry-failed", "--name", "a"), "--fresh starts anew"),
+        (("--retry-skipped",), "--retry-skipped needs --name"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(click.UsageError, match=said):
+        check_together(flags_of(*arguments))
+
+
+def test_flags_that_go_together_are_accepted() -> None:
+    check_together(flags_of("--retry-failed", "--retry-skipped", "--name", "a"))
+    check_together(flags_of("--fresh"))
+
+
+def test_a_command_to_type_next_repeats_what_says_which_run_it_is() -> None:
+    flags = flags_of("-o", "out", "--rows", "0-3", "--yes", "--fresh", "--dataset-file", "my data.jsonl")
+    assert repeated(flags) == ("--dataset-file", "my data.jsonl", "--rows", "0-3", "--output", "out")
+    assert flags["output"] == Path("out")
+
+
+def test_credentials_in_a_url_are_not_repeated() -> None:
+    shown = repeated(flags_of("--api-base", "https://me:canary@host/v1?key=canary"))
+    assert "canary" not in " ".join(shown)
+    assert shown[0] == "--api-base"
+    assert shown[1].startswith("https://host/v1")

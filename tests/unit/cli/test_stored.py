@@ -1,0 +1,89 @@
+"""Run directories, read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from osmosis_cli.stored import current_summary, item_line, prompts_of, read_journal, read_run
+from osmosis_runner.lock import Owner, RunLock
+from stored_runs import ended, record, stored
+
+FAILED = record(
+    1, status="failed", reward=None, error_type="timeout", error_phase="agent", error_message="450 s"
+)
+
+
+def test_a_run_that_ended_says_how(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0))
+    ended(run, "finished", record(0))
+    assert read_run(run.path).status == "finished"
+    ended(run, "incomplete", record(0))
+    assert read_run(run.path).status == "incomplete"
+
+
+def test_a_run_that_says_it_is_running_is_killed_unless_somebody_holds_it(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0))
+    ended(run, "running", record(0))
+    assert read_run(run.path).status == "killed"
+    with RunLock.acquire(tmp_path, "one", Owner(os.getpid(), "here", "2026-01-02T03:04:05Z")):
+        held = read_run(run.path)
+    assert held.status == "running"
+    assert held.owner is not None
+    assert held.owner.pid == os.getpid()
+
+
+def test_a_damaged_manifest_is_told_and_not_raised(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one")
+    run.manifest.write_text("{")
+    read = read_run(run.path)
+    assert read.status == "damaged"
+    assert "manifest.json" in read.damage
+    assert read.text("model_path") == ""
+
+
+def test_snapshots_that_cannot_be_read_count_as_absent(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one")
+    run.metrics.write_text("[1")
+    run.progress.write_bytes(b"\xff")
+    read = read_run(run.path)
+    assert (dict(read.metrics), read.total_items, read.status) == ({}, 0, "killed")
+
+
+def test_figures_of_a_killed_run_are_counted_anew_from_the_journal(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0), FAILED, record(2, status="cancelled", reward=None))
+    ended(run, "running", record(0))
+    summary = current_summary(read_run(run.path))
+    assert (summary["completed_samples"], summary["passed"], summary["tokens_spent"]) == (2, 1, 300)
+
+
+def test_figures_of_a_run_that_ended_are_those_it_left(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0), FAILED)
+    ended(run, "finished", record(0))
+    assert current_summary(read_run(run.path))["completed_samples"] == 1
+
+
+def test_the_journal_is_read_whole(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0), FAILED, record(1))
+    latest = read_journal(read_run(run.path)).latest
+    assert [latest[1, 0].status, latest[0, 0].status] == ["success", "success"]
+
+
+def test_an_item_is_one_line() -> None:
+    assert (
+        item_line(record(0), "Why?")
+        == "row 0 run 0: success, reward 1, 100 tokens, max context 60, 1.5s | Why?"
+    )
+    bare = record(2, reward=None, tokens=None, max_context_tokens=None, status="skipped")
+    assert item_line(bare) == "row 2 run 0: skipped, 1.5s"
+    assert item_line(FAILED).endswith("1.5s: timeout, agent, 450 s")
+
+
+def test_prompts_are_shown_from_their_beginning(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one")
+    with run.rows.open("a") as file:
+        file.write('not json\n{"row_index": 9, "prompt": "' + "x" * 100 + '"}\n')
+    prompts = prompts_of(read_run(run.path), {1, 9})
+    assert prompts == {1: "Question 1? Think.", 9: "x" * 59 + "…"}
+    run.rows.unlink()
+    assert prompts_of(read_run(run.path), {1}) == {}

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmosis_runner.rollout.admission import RolloutRequest
+from osmosis_runner.rollout.agent import AgentWorkflow, AgentWorkflowOutput, Grader
+from osmosis_runner.rollout.clients import Clients
+from osmosis_runner.rollout.execution import Agent, Conclusion, Failure, Job, Verdict, current_job
+from osmosis_runner.rollout.registry import Status
+
+PROMPT = [{"role": "user", "content": "hi"}]
+ANSWER = {"role": "assistant", "content": "yo"}
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.phases: list[Status] = []
+
+    def entered(self, job: Job, status: Status) -> None:
+        self.phases.append(status)
+
+    def concluded(self, job: Job, status: Status, reply: bytes) -> None: ...
+
+
+def workflow(body: Callable[[Any], Any]) -> type[AgentWorkflow]:
+    class Made(AgentWorkflow):
+        async def run(self, ctx: Any) -> Any:
+            answer = body(ctx)
+            return await answer if asyncio.iscoroutine(answer) else answer
+
+    return Made
+
+
+def grader(body: Callable[[Any], Any]) -> type[Grader]:
+    class Made(Grader):
+        async def grade(self, ctx: Any) -> None:
+            answer = body(ctx)
+            if asyncio.iscoroutine(answer):
+                await answer
+
+    return Made
+
+
+def job_of(tmp_path: Path, **changes: Any) -> tuple[Job, Listener]:
+    fields: dict[str, Any] = {
+        "rollout_id": "r1",
+        "initial_messages": list(PROMPT),
+        "chat_completions_url": "http://x",
+        "llm_api_key": "orb-secret-bearer",
+        "label": "yo",
+    }
+    listener = Listener()
+    return Job(RolloutRequest(**{**fields, **changes}), tmp_path / "r1", listener), listener
+
+
+def execute(
+    tmp_path: Path, run: Callable[[Any], Any], scores: Callable[[Any], Any] | None = None, **changes: Any
+) -> Conclusion:
+    agent = Agent(workflow(run), grader(scores) if scores else None, Clients())
+    return asyncio.run(agent.execute(job_of(tmp_path, **changes)[0]))
+
+
+def boom(_ctx: Any) -> None:
+    raise RuntimeError("went wrong with orb-secret-bearer")
+
+
+def test_a_rollout_runs_then_is_graded_and_tells_its_phases(tmp_path: Path) -> None:
+    job, listener = job_of(tmp_path)
+    agent = Agent(workflow(lambda ctx: [*ctx.prompt, ANSWER]), grader(lambda ctx: ctx.set_reward(0.5)), Clients())
+    conclusion = asyncio.run(agent.execute(job))
+    assert (conclusion.status, conclusion.reward, conclusion.label) == (Status.SUCCESS, 0.5, "yo")
+    assert conclusion.sample is not None
+    assert conclusion.sample.messages == [*PROMPT, ANSWER]
+    assert listener.phases == [Status.RUNNING, Status.GRADING]
+
+
+@pytest.mark.parametrize(
+    ("answer", "messages"),
+    [
+        (lambda ctx: [ANSWER], [ANSWER]),
+        (lambda ctx: (ANSWER,), [ANSWER]),
+        (lambda ctx: AgentWorkflowOutput([ANSWER]), [ANSWER]),
+        (lambda ctx: AgentWorkflowOutput(), PROMPT),
+        (lambda ctx: None, PROMPT),
+        (lambda ctx: ctx.messages.append(ANSWER), [ANSWER]),
+    ],
+)
+def test_run_may_answer_in_any_of_its_shapes(tmp_path: Path, answer: Any, messages: Any) -> None:
+    conclusion = execute(tmp_path, answer)
+    assert conclusion.status is Status.SUCCESS
+    assert conclusion.sample is not None
+    assert conclusion.sample.messages == messages
+
+
+@pytest.mark.parametrize("answer", ["text", 5, {"role": "user"}, ["text"], [None]])
+def test_another_answer_is_a_validation_error_of_the_workflow(tmp_path: Path, answer: object) -> None:
+    failure = execute(tmp_path, lambda ctx: answer).failure
+    assert failure is not None
+    assert (failure.category, failure.phase) == ("validation_error", "workflow")
+
+
+def test_a_failing_workflow_keeps_what_it_attached_and_hides_its_bearer(tmp_path: Path) -> None:
+    def run(ctx: Any) -> None:
+        ctx.messages = [*ctx.prompt, ANSWER]
+        boom(ctx)
+
+    conclusion = execute(tmp_path, run)
+    assert conclusion.status is Status.FAILURE
+    assert conclusion.sample is not None
+    assert conclusion.sample.messages == [*PROMPT, ANSWER]
+    failure = conclusion.failure
+    assert failure is not None
+    assert (failure.category, failure.message) == ("agent_error", "RuntimeError: went wrong with [REDACTED]")
+    assert failure.traceback is not None
+    assert "orb-secret-bearer" not in failure.traceback
+    assert "test_execution.py" in failure.traceback
+    assert "execution.py\", line" not in failure.traceback.replace("test_execution.py", "")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), AssertionError()])
+def test_some_errors_are_validation_errors(tmp_path: Path, error: Exception) -> None:
+    def run(_ctx: Any) -> None:
+        raise error
+
+    failure = execute(tmp_path, run).failure
+    assert failure is not None
+    assert failure.category == "validation_error"
+
+
+def test_leaving_the_process_fails_the_rollout_only(tmp_path: Path) -> None:
+    failure = execute(tmp_path, lambda ctx: sys.exit(3)).failure
+    assert failure is not None
+    assert (failure.category, failure.message) == ("agent_error", "SystemExit: 3")
+
+
+def test_a_failing_grader_fails_in_its_phase_and_keeps_the_sample(tmp_path: Path) -> None:
+    conclusion = execute(tmp_path, lambda ctx: [ANSWER], boom)
+    assert conclusion.status is Status.FAILURE
+    assert conclusion.reward is None
+    assert conclusion.sample is not None
+    assert conclusion.failure is not None
+    assert conclusion.failure.phase == "grader"
+
+
+def test_a_removed_sample_has_no_reward(tmp_path: Path) -> None:
+    def grade(ctx: Any) -> None:
+        ctx.set_reward(1)
+        ctx.sample.remove_sample = True
+
+    conclusion = execute(tmp_path, lambda ctx: [ANSWER], grade)
+    assert (conclusion.status, conclusion.reward) == (Status.SUCCESS, None)
+
+
+def test_without_grading_there_is_no_reward(tmp_path: Path) -> None:
+    assert execute(tmp_path, lambda ctx: [ANSWER], boom, grade=False).status is Status.SUCCESS
+    assert execute(tmp_path, lambda ctx: [ANSWER]).reward is None
+
+
+def test_a_plain_run_is_called_in_a_thread_of_its_own(tmp_path: Path) -> None:
+    import threading
+
+    class Plain(AgentWorkflow):
+        def run(self, ctx: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return [{"role": "assistant", "content": threading.current_thread().name}]
+
+    conclusion = asyncio.run(Agent(Plain, None, Clients()).execute(job_of(tmp_path)[0]))
+    assert conclusion.sample is not None
+    assert conclusion.sample.messages[0]["content"] != threading.current_thread().name
+
+
+def cancelled(tmp_path: Path, verdict: Verdict | None, run: Callable[[Any], Any]) -> Conclusion:
+    async def main() -> Conclusion:
+        job, _ = job_of(tmp_path)
+        task = asyncio.create_task(Agent(workflow(run), None, Clients()).execute(job))
+        await asyncio.sleep(0.01)
+        job.verdict = verdict
+        task.cancel()
+        return await task
+
+    return asyncio.run(main())
+
+
+async def forever(_ctx: Any) -> None:
+    await asyncio.sleep(60)
+
+
+async def stubborn(_ctx: Any) -> list[Any]:
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        await asyncio.sleep(0.01)
+    return [ANSWER]
+
+
+TIMEOUT = Verdict(Status.FAILURE, Failure("timeout", "too long", "workflow"))
+
+
+def test_a_verdict_says_how_a_cancelled_rollout_ended(tmp_path: Path) -> None:
+    assert cancelled(tmp_path, Verdict(Status.CANCELLED), forever).status is Status.CANCELLED
+    ended = cancelled(tmp_path, TIMEOUT, forever)
+    assert (ended.status, ended.failure) == (Status.FAILURE, TIMEOUT.failure)
+
+
+def test_work_that_was_finished_after_all_counts_unless_its_time_was_up(tmp_path: Path) -> None:
+    assert cancelled(tmp_path, Verdict(Status.CANCELLED), stubborn).status is Status.SUCCESS
+    late = cancelled(tmp_path, TIMEOUT, stubborn)
+    assert (late.status, late.reward) == (Status.FAILURE, None)
+    assert late.sample is not None
+
+
+def test_code_that_cancels_itself_has_failed(tmp_path: Path) -> None:
+    def run(_ctx: Any) -> None:
+        raise asyncio.CancelledError
+
+    failure = execute(tmp_path, run).failure
+    assert failure is not None
+    assert "its own code" in failure.message
+
+
+def test_every_task_of_a_rollout_knows_its_job(tmp_path: Path) -> None:
+    async def run(_ctx: Any) -> Any:
+        async def child() -> str:
+            job = current_job.get()
+            return job.request.rollout_id if job else ""
+
+        return [{"role": "assistant", "content": await asyncio.create_task(child())}]
+
+    conclusion = execute(tmp_path, run)
+    assert conclusion.sample is not None
+    assert conclusion.sample.messages[0]["content"] == "r1"

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from osmosis_runner.errors import RunDirError, RunLocked, StorageError
+from osmosis_runner.lock import Owner, RunLock, lock_holder
+
+ME = Owner(os.getpid(), "host-a", "2026-01-01T00:00:00Z")
+
+HOLDER = """
+import sys
+from pathlib import Path
+from osmosis_runner.lock import Owner, RunLock
+lock = RunLock.acquire(Path(sys.argv[1]), "run", Owner(__import__("os").getpid(), "host-b", "2026-02-02T00:00:00Z"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(output: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(output)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+def test_the_second_is_refused_at_once_and_learns_who_holds_it(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        with pytest.raises(RunLocked) as caught:
+            RunLock.acquire(tmp_path, "run", ME)
+        assert f"process {process.pid} on host-b, since 2026-02-02T00:00:00Z" in str(caught.value)
+        assert caught.value.details["pid"] == process.pid
+        assert caught.value.code == "CONFLICT"
+        assert lock_holder(tmp_path, "run") == Owner(process.pid, "host-b", "2026-02-02T00:00:00Z")
+        with RunLock.acquire(tmp_path, "other", ME):
+            pass
+        process.kill()
+
+
+def test_a_killed_owner_does_not_block(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        process.kill()
+    assert lock_holder(tmp_path, "run") is None
+    with RunLock.acquire(tmp_path, "run", ME) as lock:
+        assert lock.owner == ME
+        assert lock_holder(tmp_path, "run") == ME
+    assert lock_holder(tmp_path, "run") is None
+
+
+def test_releasing_twice_is_fine_and_lets_the_next_in(tmp_path: Path) -> None:
+    lock = RunLock.acquire(tmp_path, "run", ME)
+    with pytest.raises(RunLocked):
+        RunLock.acquire(tmp_path, "run", ME)
+    lock.release()
+    lock.release()
+    RunLock.acquire(tmp_path, "run", ME).release()
+
+
+def test_a_child_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    with RunLock.acquire(tmp_path, "run", ME):
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        )
+    with child:
+        RunLock.acquire(tmp_path, "run", ME).release()
+        child.kill()
+
+
+def test_an_owner_file_of_another_shape_is_still_a_refusal(tmp_path: Path) -> None:
+    with RunLock.acquire(tmp_path, "run", ME):
+        (tmp_path / ".locks" / "run.lock").write_bytes(b"garbage")
+        with pytest.raises(RunLocked, match="another process"):
+            RunLock.acquire(tmp_path, "run", ME)
+        assert lock_holder(tmp_path, "run") == Owner(0, "unknown", "unknown")
+
+
+def test_a_folder_that_cannot_hold_locks_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".locks").write_text("")
+    with pytest.raises((RunDirError, StorageError)):
+        RunLock.acquire(tmp_path, "run", ME)
+    assert lock_holder(tmp_path / "nothing", "run") is None
+
+
+def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".locks").mkdir()
+    (tmp_path / ".locks" / "run.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(StorageError):
+        RunLock.acquire(tmp_path, "run", ME)
+    assert not (tmp_path / "victim").exists()
