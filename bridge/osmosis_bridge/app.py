@@ -115,9 +115,9 @@ class BridgeApp:
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             self._gate.check_origin(headers)
-            is_call, in_path = call_path(scope["path"])
+            is_call, _ = call_path(scope["path"])
             if is_call and scope["method"] == "POST":
-                await self._call(scope, in_path, receive, reply)
+                await self._call(scope, headers, receive, reply)
             else:
                 await self._rest(scope, receive, reply.pass_on)
         except BridgeError as error:
@@ -129,8 +129,10 @@ class BridgeApp:
                 BridgeError("the bridge failed on this request; its log says why", code="internal_error")
             )
 
-    async def _call(self, scope: Scope, in_path: str | None, receive: Receive, reply: AsgiReply) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+    async def _call(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, reply: AsgiReply
+    ) -> None:
+        _, in_path = call_path(scope["path"])
         received = self._bridge.clock()
         started_at = time.time()
         rollout_id = self._gate.rollout(self._gate.caller(headers), in_path, headers)

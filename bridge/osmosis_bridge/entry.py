@@ -163,22 +163,31 @@ class Entry:
 
 
 def _bounded(names: tuple[str, ...], redactor: Redactor) -> tuple[str, ...]:
-    # Scrubbed before the cut: half a secret would not be known again.
-    return tuple(redactor.scrub_text(name)[:_NAME_LENGTH] for name in names[:_NAMES_KEPT])
+    # A name that is cut is scrubbed before: half a secret would not be known again.
+    return tuple(
+        [
+            name if len(name) <= _NAME_LENGTH else redactor.scrub_text(name)[:_NAME_LENGTH]
+            for name in names[:_NAMES_KEPT]
+        ]
+    )
 
 
 def _log_call(log: FilteringBoundLogger, record: Record) -> None:
     usage = record.usage
-    log.info(
-        "call",
-        call_id=record.call_id,
-        rollout_id=record.rollout_id,
-        status=record.status,
-        http_status=record.http_status,
-        error_code=record.error_code,
-        stream=record.stream,
-        duration_ms=record.duration_ms,
-        ttft_ms=record.ttft_ms,
-        tokens=None if usage is None else usage.total,
-        stripped=list(record.stripped) or None,
-    )
+    said: dict[str, object] = {
+        "call_id": record.call_id,
+        "rollout_id": record.rollout_id,
+        "status": record.status,
+        "http_status": record.http_status,
+        "duration_ms": record.duration_ms,
+        "stream": record.stream,
+    }
+    if record.ttft_ms is not None:
+        said["ttft_ms"] = record.ttft_ms
+    if usage is not None:
+        said["tokens"] = usage.total
+    if record.error_code is not None:
+        said["error_code"] = record.error_code
+    if record.stripped:
+        said["stripped"] = list(record.stripped)
+    log.info("call", **said)

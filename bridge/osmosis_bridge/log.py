@@ -1,6 +1,6 @@
 """The bridge's log: structlog to standard error, one line a call at its end.
 
-Every value of a line passes the redactor, tracebacks included; a line is text for people or one JSON object. A log that
+Every line passes the redactor, tracebacks included; a line is text for people or one JSON object. A log that
 cannot be written is no reason for a call to fail. Knows nothing of calls.
 """
 
@@ -11,8 +11,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, Literal, TextIO, cast
+from typing import Any, Literal, TextIO
 
 import orjson
 import structlog
@@ -30,25 +29,26 @@ def open_log(
     """A logger that writes redacted lines to `stream`, standard error if None."""
     target = sys.stderr if stream is None else stream
 
-    def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        return {name: _redacted(value, redactor) for name, value in event.items()}
+    def redact(_logger: WrappedLogger, _method: str, line: str) -> str:
+        return redactor.scrub_text(line)
 
+    render = (
+        _as_json if form == "json" else structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0)
+    )
+    # The redactor is last: it sees the line as it will be read, whatever its values were.
     processors: list[Any] = [
         structlog.processors.add_log_level,
         _stamp,
         structlog.processors.format_exc_info,
+        render,
         redact,
     ]
-    if form == "json":
-        processors.append(_as_json)
-    else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0))
     logger: FilteringBoundLogger = structlog.wrap_logger(
         _Lines(target),
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
-    )
+    ).bind()
     _join_standard_logging(logger)
     return logger
 
@@ -94,19 +94,9 @@ def _stamp(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _redacted(value: object, redactor: Redactor) -> object:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        return redactor.scrub_text(value)
-    if isinstance(value, list | tuple):
-        return [_redacted(item, redactor) for item in cast("Sequence[object]", value)]
-    return redactor.scrub_text(repr(value))
-
-
 def _as_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     try:
-        return orjson.dumps(event).decode()
+        return orjson.dumps(event, default=repr).decode()
     except TypeError:
         # A lone surrogate or an integer beyond 64 bits.
-        return json.dumps(event)
+        return json.dumps(event, default=repr)

@@ -313,10 +313,13 @@ class Bridge:
         return UpstreamFailed(message, status=status, code=code)
 
     def _relayed_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+        scrub = self.redactor.scrub
         return tuple(
-            (name, self.redactor.scrub(value))
-            for name, value in headers
-            if name in _RELAYED or name.startswith(_RELAYED_PREFIXES)
+            [
+                (name, scrub(value))
+                for name, value in headers
+                if name in _RELAYED or name.startswith(_RELAYED_PREFIXES)
+            ]
         )
 
 

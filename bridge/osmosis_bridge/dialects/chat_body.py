@@ -164,6 +164,8 @@ def _member(raw: bytes, name: str) -> bytes:
 
 def _text(raw: bytes) -> str:
     """A JSON string's value, or the text of anything else."""
+    if raw[:1] == b'"' and b"\\" not in raw:
+        return raw[1:-1].decode("utf-8", "replace")
     try:
         value: object = json.loads(raw)
     except ValueError:

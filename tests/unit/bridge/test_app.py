@@ -12,9 +12,10 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from asgi_bridge import TOKEN, Served, error_of
-from fakes import FOREVER, SSE, Answer, FakeTransport, a_log, completion, delta, request, sse
-from osmosis_bridge.app import Gate, call_path, local_hosts, read_body, serve_while_present
+from fakes import FOREVER, SSE, Answer, FakeTransport, a_call, a_log, completion, delta, request, sse
+from osmosis_bridge.app import AsgiReply, Gate, call_path, local_hosts, read_body, serve_while_present
 from osmosis_bridge.bearers import RUN, rollout_bearer
+from osmosis_bridge.departure import DEPARTURE, Departure
 from osmosis_bridge.errors import Refused
 
 CALL = "/v1/chat/completions"
@@ -353,6 +354,43 @@ def test_a_client_that_leaves_stops_its_call_at_once(pieces: list[bytes | str]) 
     asyncio.run(main())
 
 
+def test_a_server_that_knows_when_its_client_leaves_is_asked_instead_of_its_messages() -> None:
+    async def main() -> None:
+        served = Served(Answer([FOREVER]), Answer([completion()]))
+        line, departure = Line(served, body=request()), Departure()
+        line.scope[DEPARTURE] = departure
+        serving = asyncio.ensure_future(line.serve())
+        async with asyncio.timeout(10):
+            while served.transport.steps < 2:
+                await asyncio.sleep(0)
+            departure.leave()
+            await serving
+        assert [record["status"] for record in served.ledger.records] == ["cancelled"]
+        gone = Line(served, body=request())
+        gone.scope[DEPARTURE] = departure
+        await gone.serve()
+        assert [record["status"] for record in served.ledger.records] == ["cancelled", "cancelled"]
+        assert served.transport.open_exchanges == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_of_http_1_0_gets_a_whole_reply_with_its_length(stream: bool) -> None:
+    async def main() -> None:
+        pieces = [sse(delta("a"), done=False), sse(delta(finish="stop"))]
+        served = Served(Answer(pieces, headers=SSE) if stream else Answer([completion()]))
+        line = Line(served, body=request(stream=stream))
+        line.scope["http_version"] = "1.0"
+        await line.serve()
+        head, body = line.sent
+        assert dict(head["headers"])[b"content-length"] == str(len(body["body"])).encode()
+        assert not body.get("more_body", False)
+        assert body["body"].endswith(b"data: [DONE]\n\n" if stream else b"}")
+
+    asyncio.run(main())
+
+
 def test_a_client_that_leaves_while_it_sends_its_request_leaves_no_record() -> None:
     async def main() -> None:
         served = Served()
@@ -398,8 +436,7 @@ def test_the_end_of_the_server_is_no_client_that_left() -> None:
 
 
 def test_a_call_is_served_within_a_task() -> None:
-    served = Served()
-    coroutine = serve_while_present(served.bridge, None, None, None)  # pyright: ignore[reportArgumentType]
+    coroutine = serve_while_present(Served().bridge, a_call(b""), AsgiReply(Line(Served()).send), Departure())
     with pytest.raises(RuntimeError):
         coroutine.send(None)
 

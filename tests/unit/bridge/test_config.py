@@ -151,6 +151,10 @@ def test_zero_turns_these_off(name: str) -> None:
     assert getattr(config({name: 0}), name) == 0.0
 
 
+def test_a_mistake_in_the_file_is_told_with_its_name() -> None:
+    assert complaint(text="port = -1") == "bridge.toml: port must be a whole number from 0 to 65535; got -1"
+
+
 def test_port_zero_is_a_free_port() -> None:
     assert config({"port": 0}).port == 0
 

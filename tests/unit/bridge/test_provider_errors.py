@@ -217,6 +217,13 @@ def test_nesting_of_any_depth_breaks_nothing(depth: int, shape: tuple[bytes, byt
     assert len(error.message) <= 1000
 
 
+def test_an_error_nested_too_deep_to_write_is_told_as_such() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert in_band_failure({"error": {"message": deep}}, NONE).message == "an error nested too deep to show"
+
+
 @pytest.mark.parametrize(
     "part", [b"<script ", b"<title", b"<title>", b"<", b"<style>", b"</script", b"<head", b"<!--"]
 )

@@ -141,6 +141,12 @@ def test_a_plain_reply_that_is_cut_is_truncated() -> None:
     assert (seen.record["status"], seen.record["error_code"]) == ("truncated", "upstream_cut")
 
 
+def test_a_plain_reply_that_comes_too_slowly_is_a_time_out_and_no_truncation() -> None:
+    seen = Seen(Answer([completion()[:20], TransportError("timeout_idle", "nothing came for 600 s")]))
+    assert (seen.reply.status, seen.error["code"]) == (504, "upstream_timeout")
+    assert seen.record["status"] == "upstream_error"
+
+
 def test_a_reply_without_usage_is_marked_and_counted_as_such() -> None:
     seen = Seen(Answer([completion()]))
     assert seen.record["usage_source"] == "missing"

@@ -492,6 +492,25 @@ def test_a_finish_reason_of_error_is_relayed_and_followed_by_an_error_event() ->
     assert error_in(stream)["code"] == "finish_reason_error"
 
 
+def test_an_error_within_a_choice_ends_the_stream_with_its_message() -> None:
+    odd = delta()
+    odd["choices"] = [{"index": 0, "delta": {"content": "l"}, "error": {"message": "boom", "code": 429}}]
+    out, stream = stream_of(sse(delta("he"), odd))
+    assert (error_in(stream)["message"], error_in(stream)["code"]) == ("boom", 429)
+    assert frames(out)[-1]["choices"][0]["delta"] == {"content": "l"}
+    first, begun = stream_of(sse(odd))
+    assert (first, begun.started) == (b"", False)
+    assert begun.failure is not None
+    assert begun.failure.status == 429
+
+
+def test_an_event_that_only_says_an_error_is_one() -> None:
+    _, stream = stream_of(sse(delta("he"), {"message": "boom", "code": 500}))
+    assert error_in(stream)["message"] == "boom"
+    out, stream = stream_of(sse(delta("he"), {"object": "note", "text": "fine"}, delta(finish="stop")))
+    assert (frames(out)[1], stream.failure) == ({"object": "note", "text": "fine"}, None)
+
+
 def test_an_error_does_not_show_secrets_private_hosts_or_urls_with_queries() -> None:
     text = "the-secret-key at http://gpu-7.internal/v1?x=1"
     for event in (sse({"error": {"message": text}}), f"data: {text}\n\n".encode()):

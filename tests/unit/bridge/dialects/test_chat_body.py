@@ -93,6 +93,18 @@ def test_finish_reasons_are_kept_in_the_order_their_choices_ended() -> None:
 
 
 @pytest.mark.parametrize(
+    ("finish", "kept"),
+    [(b'"\xff"', "\ufffd"), (b'"\\udfff"', "?"), (b"9" * 5000, "9" * 100), (b"true", "true")],
+)
+def test_a_finish_reason_of_any_kind_is_kept_as_short_text(finish: bytes, kept: str) -> None:
+    found = read_body(b'{"choices":[{"index":0,"finish_reason":' + finish + b"}]}")
+    assert found is not None
+    reading = Reading()
+    reading.take(found)
+    assert reading.outcome("ok", 200).finish_reasons == (kept,)
+
+
+@pytest.mark.parametrize(
     ("fields", "erred"),
     [
         ({"finish_reason": "error"}, True),
