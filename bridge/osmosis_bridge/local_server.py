@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol, TextIO, cast
 from urllib.parse import urlsplit
 
@@ -80,6 +81,9 @@ def start_server(order: Mapping[str, Any]) -> LlamaServer:
     params.cache_prompt = False
     params.cache_ram_mib = 0
     params.n_threads_http = _HTTP_THREADS
+    for share in (params.cpuparams, params.cpuparams_batch):
+        share.n_threads = threads_for(usable_cpus())
+        share.poll = 0
     params.warmup = False
     # Looking for the memory of a graphics card loads the model twice.
     params.fit_params = False
@@ -87,6 +91,26 @@ def start_server(order: Mapping[str, Any]) -> LlamaServer:
     params.endpoint_slots = False
     params.verbosity = _ERRORS_ONLY
     return cast("LlamaServer", xllamacpp.Server(params))
+
+
+def threads_for(cpus: int) -> int:
+    """How many threads compute: half of the processors, at most four.
+
+    They wait for each other in a busy loop. One too many, while the bridge, the runner or an agent uses a processor
+    for a moment, and a reply takes ten times as long; a model this small gains little from more.
+    """
+    return max(1, min(4, cpus // 2))
+
+
+def usable_cpus() -> int:
+    """The processors this process may use: its affinity, within the quota of its container."""
+    cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(cpus, int(quota) // int(period)))
+    except (OSError, ValueError):
+        # No such file, or "max": no quota.
+        return cpus
 
 
 def _keep_stdout() -> TextIO:

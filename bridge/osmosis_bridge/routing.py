@@ -91,26 +91,28 @@ def plan_route(
     `api_base`, and then goes there whole. Raises `RouteError`.
     """
     _check_model_path(model_path)
-    settings = _Settings(api_base, api_key_env, environ)
-    prefix, slash, model = model_path.partition("/")
-    wire = find_wire(prefix) if slash else None
-    native = find_native(prefix) if slash else None
-    known = prefix == LOCAL_PREFIX or wire is not None or native is not None
-    if slash and known and not model:
-        raise RouteError(f"{model_path!r} names no model after {prefix + '/'!r}", "model_invalid")
     if lane == "native":
         raise RouteError(
             "--lane native: this build has no native lane; leave --lane out", "native_lane_missing"
         )
-    if native is not None and lane == "auto":
-        raise _no_native_lane(native)
-    if prefix == LOCAL_PREFIX and slash:
-        return _local_route(model, settings)
-    if wire is not None:
-        return _wire_route(wire, model, settings)
-    if native is not None:
-        return _forwarded_route(native, model, settings)
-    return _custom_route(model_path, settings)
+    settings = _Settings(api_base, api_key_env, environ)
+    prefix, slash, model = model_path.partition("/")
+    provider = _find_provider(prefix) if slash else None
+    if provider is None:
+        return _custom_route(model_path, settings)
+    if not model:
+        raise RouteError(f"{model_path!r} names no model after {prefix + '/'!r}", "model_invalid")
+    if isinstance(provider, WireProvider):
+        return _wire_route(provider, model, settings)
+    if isinstance(provider, NativeProvider):
+        if lane == "auto":
+            raise _no_native_lane(provider)
+        return _forwarded_route(provider, model, settings)
+    return _local_route(model, settings)
+
+
+def _find_provider(prefix: str) -> WireProvider | NativeProvider | Literal["local"] | None:
+    return LOCAL_PREFIX if prefix == LOCAL_PREFIX else find_wire(prefix) or find_native(prefix)
 
 
 def _check_model_path(model_path: str) -> None:

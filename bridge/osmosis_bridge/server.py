@@ -238,6 +238,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn stops waiting and leaves the tasks; cancelled, each call records itself as such.
+            for task in tuple(self.server_state.tasks):
+                task.cancel("told twice to stop")
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()

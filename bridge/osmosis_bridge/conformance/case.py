@@ -144,9 +144,16 @@ def exchange(
     async def play(stage: Stage) -> Fault | None:
         stage.play(script)
         seen = await stage.exchange(ask)
-        return first_fault(seen, *checks)
+        return first_fault(seen, asked_to_stream, *checks)
 
     return Case(case_id, title, play, scope)
+
+
+def asked_to_stream(seen: Seen) -> Fault | None:
+    """Where the upstream would stream, it was asked to."""
+    if any(call.unstreamed for call in seen.calls):
+        return Fault("the provider is asked to stream", "it was asked for a plain reply")
+    return None
 
 
 def first_fault(seen: Seen, *checks: Check) -> Fault | None:

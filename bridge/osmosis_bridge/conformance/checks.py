@@ -76,7 +76,7 @@ not_called = called(0)
 
 
 def forwarded(seen: Seen) -> Fault | None:
-    """Every field of the client stands in the outgoing body, equal to the last digit, and nothing was added."""
+    """Every field of the client stands in the outgoing body, equal to the last digit; ours adds nothing."""
     if not seen.calls:
         return fault("the request reaches the upstream", seen)
     sent, out = members(seen.sent_json), members(seen.upstream_json)
@@ -87,7 +87,7 @@ def forwarded(seen: Seen) -> Fault | None:
             return Fault(f"{name} = {show(value, 80)} at the upstream", f"{name} is missing")
         if found := difference(value, out[name], name):
             return Fault(f"{name} forwarded equal", found)
-    return nothing_added(seen)
+    return nothing_added(seen) if seen.ours else None
 
 
 def nothing_added(seen: Seen) -> Fault | None:
@@ -150,14 +150,20 @@ def upstream_bytes_lack(*texts: str) -> Check:
     return check
 
 
-def unchanged(seen_want: str) -> Check:
-    """The plain reply equals what the upstream sent, `model` apart."""
-    want = _without_model(parse(seen_want))
+def unchanged(sent: str) -> Check:
+    """The plain reply equals what the upstream sent, `model` apart.
+
+    Other proxies may rewrite the envelope and add members: of theirs, the choices must have lost and changed nothing.
+    """
+    want = parse(sent)
 
     def check(seen: Seen) -> Fault | None:
         if seen.reply.status != 200:
             return fault("the upstream's reply", seen)
-        found = difference(want, _without_model(seen.reply.json))
+        if not seen.ours:
+            found = difference(at(want, "choices"), at(seen.reply.json, "choices"), "choices", loose=True)
+            return Fault("nothing of the choices lost or changed", found) if found else None
+        found = difference(_without_model(want), _without_model(seen.reply.json))
         return Fault("the upstream's reply, unchanged but for model", found) if found else None
 
     return check
@@ -168,19 +174,40 @@ def _without_model(value: Exact) -> Exact:
 
 
 def relayed(payloads: Sequence[str]) -> Check:
-    """The client's chunks are exactly these, in this order, `model` apart."""
-    wanted = [_without_model(parse(payload)) for payload in payloads]
+    """The client's chunks are exactly these, in this order, `model` apart.
+
+    Other proxies may rewrite the envelope, and add chunks and members: theirs must hold these choices, in this order.
+    """
+    wanted = [parse(payload) for payload in payloads]
 
     def check(seen: Seen) -> Fault | None:
-        got = [_without_model(payload) for payload in seen.reply.payloads()]
-        for number, (want, have) in enumerate(zip(wanted, got, strict=False)):
-            if found := difference(want, have, f"chunk {number}"):
-                return Fault("every chunk unchanged but for model", found)
-        if len(wanted) != len(got):
-            return Fault(f"{len(wanted)} chunks", f"{len(got)}: {brief(seen.reply)}")
-        return None
+        got = seen.reply.payloads()
+        return _same_chunks(wanted, got, seen) if seen.ours else _held_in_order(wanted, got)
 
     return check
+
+
+def _same_chunks(wanted: Sequence[Exact], got: Sequence[Exact], seen: Seen) -> Fault | None:
+    for number, (want, have) in enumerate(zip(wanted, got, strict=False)):
+        if found := difference(_without_model(want), _without_model(have), f"chunk {number}"):
+            return Fault("every chunk unchanged but for model", found)
+    if len(wanted) != len(got):
+        return Fault(f"{len(wanted)} chunks", f"{len(got)}: {brief(seen.reply)}")
+    return None
+
+
+def _held_in_order(wanted: Sequence[Exact], got: Sequence[Exact]) -> Fault | None:
+    left = list(got)
+    for want in wanted:
+        choices = at(want, "choices")
+        while left and difference(choices, at(left[0], "choices"), loose=True):
+            left.pop(0)
+        if not left:
+            return Fault(
+                f"a chunk that holds {show(choices, 160)}", f"none, in order, among {len(got)} chunks"
+            )
+        left.pop(0)
+    return None
 
 
 def says(text: str, finish: str | None = "stop") -> Check:

@@ -60,30 +60,36 @@ def _written(value: Exact) -> str:
     return json.dumps(value)
 
 
-def difference(want: Exact, got: Exact, place: str = "$") -> str | None:
-    """The first place where two values differ, number text and member order counted; None if equal."""
+def difference(want: Exact, got: Exact, place: str = "$", *, loose: bool = False) -> str | None:
+    """The first place where two values differ, number text and member order counted; None if equal.
+
+    `loose`: members that were added, and their order, do not count.
+    """
     if isinstance(want, dict) and isinstance(got, dict):
-        return _object_difference(want, got, place)
+        return _object_difference(want, got, place, loose=loose)
     if isinstance(want, list) and isinstance(got, list):
         if len(want) != len(got):
             return f"{place}: {len(want)} items wanted, {len(got)} seen"
         pairs = enumerate(zip(want, got, strict=True))
-        return next((d for i, (a, b) in pairs if (d := difference(a, b, f"{place}[{i}]"))), None)
+        return next((d for i, (a, b) in pairs if (d := difference(a, b, f"{place}[{i}]", loose=loose))), None)
     if type(want) is type(got) and want == got:
         return None
     return f"{place}: {show(want, 80)} wanted, {show(got, 80)} seen"
 
 
-def _object_difference(want: dict[str, Exact], got: dict[str, Exact], place: str) -> str | None:
+def _object_difference(
+    want: dict[str, Exact], got: dict[str, Exact], place: str, *, loose: bool
+) -> str | None:
     missing = [name for name in want if name not in got]
     if missing:
         return f"{place}.{missing[0]}: lost"
     added = [name for name in got if name not in want]
-    if added:
+    if added and not loose:
         return f"{place}.{added[0]}: added, {show(got[added[0]], 60)}"
-    if list(want) != list(got):
+    if list(want) != list(got) and not loose:
         return f"{place}: members reordered to {', '.join(got)}"
-    return next((d for name in want if (d := difference(want[name], got[name], f"{place}.{name}"))), None)
+    found = (difference(want[name], got[name], f"{place}.{name}", loose=loose) for name in want)
+    return next((place for place in found if place), None)
 
 
 def at(value: Exact, *path: str | int) -> Exact:

@@ -19,6 +19,10 @@ from osmosis_bridge.conformance.upstream import ScriptedUpstream
 
 CASE_DEADLINE = 60.0
 """Seconds after which a case has failed."""
+FIRST_ANSWER = 90.0
+"""Seconds that the first call may take: some proxies load themselves only then."""
+RECOVERY = 90.0
+"""Seconds that a target is given to answer again after a case that it failed alone."""
 OUR_HEADER = "x-osmosis-error-origin"
 """Every failure of this bridge carries it, and no other proxy's does."""
 
@@ -78,6 +82,8 @@ async def _run_all(
             result = await run_case(case, target, upstream)
         results.append(result)
         on_result(result)
+        if case.alone and result.result == "failed":
+            await _recovered(target, upstream)
 
     async with asyncio.TaskGroup() as group:
         for case in cases:
@@ -89,12 +95,28 @@ async def _run_all(
     return results
 
 
+async def _recovered(target: Target, upstream: ScriptedUpstream) -> None:
+    """Wait until the target answers a plain call again, so that one case's failure is not the next one's."""
+    until = time.monotonic() + RECOVERY
+    while time.monotonic() < until:
+        stage = Stage("probe", target, upstream)
+        stage.play(plain(completion()))
+        try:
+            reply = await stage.ask(Ask())
+        except OSError:
+            reply = None
+        stage.forget()
+        if reply is not None and reply.status == 200:
+            return
+        await asyncio.sleep(0.2)
+
+
 async def probed(target: Target, upstream: ScriptedUpstream) -> Target:
     """Make sure that a plain call goes through; tells whether the target is one of ours."""
     stage = Stage("probe", target, upstream)
     stage.play(plain(completion()))
     try:
-        reply = await stage.ask(Ask())
+        reply = await stage.ask(Ask(), deadline=FIRST_ANSWER)
     except OSError as error:
         raise Unreachable(f"nothing answers at {target.url}: {error}; start the proxy first") from None
     if not stage.received():

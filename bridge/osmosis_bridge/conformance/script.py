@@ -68,6 +68,17 @@ class Script:
 
     steps: tuple[Step, ...]
     end: Ending = "keep"
+    stubborn: bool = False
+    """Whether an event stream is played also to a request that asked for none."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a 200 that says that it is an event stream."""
+        sends = [step.data for step in self.steps if isinstance(step, Send | Drip)]
+        return any(
+            isinstance(data, bytes) and data.startswith(b"HTTP/1.1 200") and b"text/event-stream" in data
+            for data in sends
+        )
 
 
 def head(status: int, *headers: Header, reason: str = "Scripted") -> bytes:

@@ -118,11 +118,13 @@ class Stage:
         """The Authorization header that opens the target, empty where it needs none."""
         return f"Bearer {self.target.bearer}" if self.target.bearer else ""
 
-    async def ask(self, ask: Ask, token: str | None = None, *, rollout: str | None = None) -> Reply:
+    async def ask(
+        self, ask: Ask, token: str | None = None, *, rollout: str | None = None, deadline: float = 15.0
+    ) -> Reply:
         """One request on a connection of its own."""
         async with self.wire(token) as wire:
             await wire.send(self.request(ask, token, rollout))
-            return await wire.reply(bodiless=ask.method == "HEAD")
+            return await wire.reply(deadline, bodiless=ask.method == "HEAD")
 
     async def exchange(self, ask: Ask, token: str | None = None) -> Seen:
         """One request, and all that it left behind, the ledger's line included."""

@@ -65,6 +65,8 @@ class Received:
     """Set when the script has ended, however it ended."""
     sent: int = 0
     """Bytes of the reply that the connection has taken."""
+    unstreamed: bool = False
+    """Whether a stream was to be played and none was asked for, so that a plain answer was given, as providers do."""
     late: bytes | None = None
     """The marker that the client had not received in time."""
 
@@ -179,7 +181,7 @@ class ScriptedUpstream:
         script = self._scripts.get(token)
         self.received(token if script else STRAY).append(received)
         play = _Play(reader, writer, received, self.progress(token))
-        return await play.run(script or _unscripted(received))
+        return await play.run(_fitting(script, received))
 
 
 def token_of(received: Received) -> str:
@@ -202,6 +204,17 @@ def _texts(message: Exact) -> Iterator[str]:
         text = members(part).get("text")
         if isinstance(text, str):
             yield text
+
+
+def _fitting(script: Script | None, received: Received) -> Script:
+    """The script, or what a provider does without one; a stream only to who asked for it."""
+    if script is None:
+        return _unscripted(received)
+    asked = at(received.json(), "stream") is True
+    if script.is_stream and not script.stubborn and not asked:
+        received.unstreamed = True
+        return plain(completion())
+    return script
 
 
 def _unscripted(received: Received) -> Script:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from osmosis_bridge.conformance.case import Ask, Case, Fault, Seen, exchange
+from osmosis_bridge.conformance.case import Ask, Case, Fault, Seen, alone, exchange
 from osmosis_bridge.conformance.checks import messages_kept, relayed, status, unchanged
-from osmosis_bridge.conformance.exact import at, show
+from osmosis_bridge.conformance.exact import at, difference, parse, show
 from osmosis_bridge.conformance.samples import MODEL, chunk_json, completion
 from osmosis_bridge.conformance.script import DONE, data, plain, stream
 
@@ -64,6 +64,16 @@ TOOLS = (
     whole("T-tools-plain", "tool calls of a plain reply, arguments as text", completion(r'{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\": 1.10, \"y\":  [1,2]}"}},{"id":"b","type":"custom","custom":{"name":"c","input":"i"}}]}', finish='"tool_calls"')),
 )  # fmt: skip
 
+NULLS = completion('{"role":"assistant","content":null}')
+
+
+def _message_as_it_was(seen: Seen) -> Fault | None:
+    """The message has the members that it had."""
+    message = at(seen.reply.json, "choices", 0, "message")
+    found = difference(at(parse(NULLS), "choices", 0, "message"), message, "message")
+    return Fault("the message as it was", found) if found else None
+
+
 REASONING = (
     streamed("T7-reasoning-content", "reasoning_content deltas", chunk_json('{"reasoning_content":"a"}'), chunk_json('{"content":null,"reasoning_content":"b"}'), chunk_json('{"content":"x"}', finish='"stop"')),
     streamed("T7-reasoning", "reasoning deltas keep their name", chunk_json('{"reasoning":"a","content":""}'), chunk_json('{"content":"x"}', finish='"stop"')),
@@ -71,7 +81,7 @@ REASONING = (
     streamed("T9-thinking-blocks", "signed thinking blocks", chunk_json('{"thinking_blocks":[{"type":"thinking","thinking":"t","signature":"s+/="}]}'), chunk_json('{"content":"x"}', finish='"stop"')),
     whole("T11-message", "unknown members of message and choice stay where they were", completion('{"role":"assistant","content":"hello","reasoning":"r","reasoning_content":"rc","reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}],"refusal":null,"vendor":{"a":1.10}}', more=',"system_fingerprint":null,"service_tier":"fast","provider":"P","kv_transfer_params":null')),
     whole("T11-choice", "native_finish_reason, matched_stop and stop_reason survive", f'{{"id":"x","object":"chat.completion","created":1,"model":"{MODEL}","choices":[{{"index":0,"message":{{"role":"assistant","content":"hello"}},"finish_reason":"stop","native_finish_reason":"eos","matched_stop":128009,"stop_reason":"</s>"}}]}}'),
-    whole("T11-nulls", "null content is not made a text, and no member is added", completion('{"role":"assistant","content":null}')),
+    exchange("T11-nulls", "null content is not made a text, and no member is added", Ask(), plain(NULLS), status(200), unchanged(NULLS), _message_as_it_was),
     whole("T-content-parts", "content that is a list of parts stays one", completion('{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":[{"type":"text","text":"b"}]}]}')),
     sent("T7-replay", "reasoning details and tool calls of an earlier turn reach the provider", '[{"role":"user","content":"q"},{"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}],"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"$CASE"}]'),
     sent("T7-replay-content", "reasoning_content and thinking_blocks of an earlier turn reach the provider", r'[{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"r2","thinking_blocks":[{"type":"thinking","thinking":"t","signature":"EqQ\/+=="},{"type":"redacted_thinking","data":"AA=="}]},{"role":"user","content":"$CASE"}]'),
@@ -93,7 +103,7 @@ MEDIA = (
     whole("T-lone-surrogate-reply", "a reply with a lone surrogate arrives as it was", completion(r'{"role":"assistant","content":"a \ud83d b"}')),
     whole("T-big-numbers", "numbers of a reply keep their text", completion(more=',"x":[12345678901234567890,1.10,1e400,-0.0,1E5],"created_ms":1700000000123456789')),
     whole("T-model-elsewhere", "other members called model, and text that says so, stay", completion(rf'{{"role":"assistant","content":"\"model\":\"{MODEL}\" {MODEL}","model":"{MODEL}"}}', more=f',"nested":{{"model":"{MODEL}"}},"upstream_model":"{MODEL}"')),
-    whole("T-long-reply", "a reply of 5 MB", completion('{"role":"assistant","content":"' + "long " * 1_000_000 + '"}')),
+    alone(whole("T-long-reply", "a reply of 5 MB", completion('{"role":"assistant","content":"' + "long " * 1_000_000 + '"}'))),
     whole("T-odd-spacing", "a reply with blanks and line ends", "{\n  " + completion()[1:-1].replace('","', '" ,\n "') + "\n}\n"),
     whole("T-deep-reply", "a reply nested 100 levels deep", completion(more=',"x":' + "[" * 100 + "]" * 100)),
     whole("T-no-choices-order", "the order of members of a reply", '{"usage":{"total_tokens":1,"prompt_tokens":1,"completion_tokens":0},"choices":[{"finish_reason":"stop","message":{"content":"hello","role":"assistant"},"index":0}],"model":"upstream-model","created":1,"object":"chat.completion","id":"z"}'),

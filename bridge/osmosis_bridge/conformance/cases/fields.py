@@ -107,7 +107,9 @@ def _case(case_id: str, fields: str) -> Case:
     title = TITLES.get(
         case_id, f"{fields.split(':', 1)[0].strip(chr(34))} and what comes with it arrives equal"
     )
-    return exchange(case_id, title, Ask(fields), plain(completion()), status(200), forwarded, messages_kept)
+    return exchange(
+        case_id, title, Ask(fields), plain(completion()), status(200), forwarded, ours(messages_kept)
+    )
 
 
 CASES: tuple[Case, ...] = (

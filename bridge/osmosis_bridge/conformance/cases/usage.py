@@ -18,7 +18,7 @@ from osmosis_bridge.conformance.checks import (
     unchanged,
     upstream_has,
 )
-from osmosis_bridge.conformance.exact import Exact, Number, at, integer, members, show
+from osmosis_bridge.conformance.exact import Exact, Number, at, difference, integer, members, parse, show
 from osmosis_bridge.conformance.samples import (
     HELLO,
     ROLE,
@@ -85,11 +85,33 @@ def hidden(seen: Seen) -> Fault | None:
 
 
 def shown(text: str) -> Check:
-    """The client sees this usage, once, to the last digit."""
+    """The client sees this usage, once, to the last digit; from our own bridge every chunk as it was."""
+    want = parse(text)
 
     def check(seen: Seen) -> Fault | None:
-        want = relayed([*TEXTS, usage_json(text)])
-        return want(seen)
+        given = [usage_seen for p in seen.reply.payloads() if (usage_seen := at(p, "usage")) is not None]
+        if len(given) != 1:
+            return Fault("usage once", f"{len(given)} times")
+        found = difference(want, given[0], "usage", loose=not seen.ours)
+        return Fault("usage as the provider gave it", found) if found else None
+
+    exactly = ours(relayed([*TEXTS, usage_json(text)]))
+    return lambda seen: check(seen) or exactly(seen)
+
+
+def none_shown(seen: Seen) -> Fault | None:
+    """No chunk carries usage."""
+    made_up = [show(p) for p in seen.reply.payloads() if at(p, "usage") is not None]
+    return Fault("no usage that the provider did not give", made_up[0]) if made_up else None
+
+
+def told(text: str | None) -> Check:
+    """A plain reply carries this usage, or none where none was given."""
+    want = parse(text) if text is not None else None
+
+    def check(seen: Seen) -> Fault | None:
+        found = difference(want, at(seen.reply.json, "usage"), "usage", loose=not seen.ours)
+        return Fault("usage as the provider gave it", found) if found else None
 
     return check
 
@@ -97,7 +119,9 @@ def shown(text: str) -> Check:
 def plain_usage(case_id: str, title: str, text: str | None, *checks: Check) -> Case:
     """A plain reply with this usage: relayed equal, and counted."""
     body = completion(usage=text)
-    return exchange(case_id, title, Ask(), plain(body), status(200), unchanged(body), *checks)
+    return exchange(
+        case_id, title, Ask(), plain(body), status(200), told(text), ours(unchanged(body)), *checks
+    )
 
 
 PLAIN = (
@@ -168,7 +192,7 @@ STREAMS = (
     exchange(
         "U9-null-elsewhere", "usage null on other chunks is relayed as sent", Ask(ASKED, stream=True),
         stream(chunk('{"content":"hello"}', more=',"usage":null'), finish(more=',"usage":null'), usage(), DONE), says("hello"),
-        relayed([chunk_json('{"content":"hello"}', more=',"usage":null'), chunk_json("{}", finish='"stop"', more=',"usage":null'), usage_json()]),
+        ours(relayed([chunk_json('{"content":"hello"}', more=',"usage":null'), chunk_json("{}", finish='"stop"', more=',"usage":null'), usage_json()])),
         counts(10),
     ),
     exchange(
@@ -195,7 +219,7 @@ STREAMS = (
     ),
     exchange(
         "U7-streamed", "a stream without usage counts as missing and gets none", Ask(ASKED, stream=True),
-        stream(*HELLO, DONE), says("hello"), relayed(TEXTS), counts(None),
+        stream(*HELLO, DONE), says("hello"), none_shown, ours(relayed(TEXTS)), counts(None),
     ),
     exchange(
         "U7-null-streamed", "usage null everywhere counts as missing", Ask(stream=True),
