@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -225,7 +225,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: list[str], place: Place) -> Iterator[None]:
+def running(command: list[str], place: Place) -> Generator[None]:
     """The peer as a process of its own, from listening to its end. Raises `Unusable`."""
     environ = {
         **os.environ,
@@ -343,6 +343,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--no-publish", action="store_true", help="leave the page as it is")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that peers are stopped on the way out
     reports: dict[str, Report] = {}
     notes: list[str] = []
     for name in options.peers or PEERS:

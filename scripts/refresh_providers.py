@@ -37,7 +37,9 @@ import httpx
 TABLE = Path(__file__).parent.parent / "bridge" / "osmosis_bridge" / "provider_table.py"
 CHAT = "/chat/completions"
 KEY = "key-of-the-probe"
-BASE = "https://probe.invalid/base"
+BASE_PATH = "/base"
+BASE = "https://probe.invalid" + BASE_PATH
+NOTHING_SET: Mapping[str, str] = {}
 MODEL = "vendor/model-1"
 MESSAGES: list[dict[str, str]] = [{"role": "user", "content": "one two three"}]
 ANSWER = "an answer in the shape of OpenAI"
@@ -60,6 +62,7 @@ TWO_DIALECTS = ("azure_ai",)
 # LiteLLM speaks Ollama's own dialect to it. Ollama serves the OpenAI dialect as well, below /v1, so the wire lane goes
 # there: it keeps every field, which a translation would not.
 OLLAMA = ("ollama", "ollama_chat")
+OLLAMA_VARIABLES = (("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",))
 # The fallback of LiteLLM's OpenAI client, for whatever provider: naming it for another than OpenAI would send OpenAI's
 # key elsewhere, or a provider's call to OpenAI.
 OPENAI_ONLY = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY")
@@ -171,7 +174,9 @@ class LiteLLM:
     prefixes: tuple[str, ...]
     models: Mapping[str, str]
 
-    def ask(self, prefix: str, environ: Mapping[str, str], model: str = MODEL, **where: str) -> Probe:
+    def ask(
+        self, prefix: str, model: str = MODEL, environ: Mapping[str, str] = NOTHING_SET, **where: str
+    ) -> Probe:
         """One call of `litellm.completion` in this environment; `where` is `api_key` and `api_base`."""
         self.recorder.sent.clear()
         self.recorder.looked_up.clear()
@@ -231,13 +236,17 @@ def render(litellm: LiteLLM) -> str:
     wire: list[str] = []
     native: list[str] = []
     for prefix in litellm.prefixes:
-        row = ask_wire(litellm, prefix)
-        if row is not None:
-            wire.append(line_of(row))
-        elif prefix in SIGN_IN:
+        if prefix in SIGN_IN:
             native.append(line_of((prefix, ())))
-        elif speaks_chat(litellm, prefix):
-            native.append(line_of((prefix, native_keys(litellm, prefix))))
+        elif prefix in OLLAMA:
+            wire.append(line_of((prefix, "http://localhost:11434/v1", *OLLAMA_VARIABLES, "/v1", "")))
+        else:
+            default = litellm.ask(prefix, api_key=KEY)
+            row = None if prefix in TWO_DIALECTS else ask_wire(litellm, prefix, default)
+            if row is not None:
+                wire.append(line_of(row))
+            elif speaks_chat(default):
+                native.append(line_of((prefix, native_keys(litellm, prefix))))
     version = importlib.metadata.version("litellm")
     return HEADER.format(version=version, wire="\n".join(wire), native="\n".join(native))
 
@@ -247,30 +256,27 @@ def line_of(row: tuple[object, ...]) -> str:
     return f"    {row!r},".replace("'", '"')
 
 
-def ask_wire(litellm: LiteLLM, prefix: str) -> Row | None:
+def ask_wire(litellm: LiteLLM, prefix: str, default: Probe) -> Row | None:
     """The provider's row, or None when it is not OpenAI JSON on the wire."""
-    if prefix in OLLAMA:
-        return (prefix, "http://localhost:11434/v1", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), "/v1", "")
-    if prefix in SIGN_IN or prefix in TWO_DIALECTS:
-        return None
-    model = MODEL
-    default = litellm.ask(prefix, {}, api_key=KEY)
+    whom = (prefix, MODEL)
     if at_openai(default, prefix):
-        model = litellm.models.get(prefix, MODEL)
-        default = litellm.ask(prefix, {}, model, api_key=KEY)
-    given = litellm.ask(prefix, {}, model, api_key=KEY, api_base=BASE).chat()
-    chat = given or default.chat()
+        whom = (prefix, litellm.models.get(prefix, MODEL))
+        default = litellm.ask(*whom, api_key=KEY)
+    chat = default.chat() or litellm.ask(*whom, api_key=KEY, api_base=BASE).chat()
     if chat is None or bearer_of(chat) != KEY:
         return None
-    names = (*litellm.ask(prefix, {}, model).looked_up, *default.looked_up)
+    names = (*litellm.ask(*whom).looked_up, *default.looked_up)
     base = base_of(litellm, prefix, default, names)
-    bases = steering(litellm, (prefix, model), pick(names, NAMES_OF_BASES, prefix), host_of, api_key=KEY)
+    bases = steering(litellm, whom, pick(names, NAMES_OF_BASES, prefix), host_of, api_key=KEY)
     where = {} if base else {"api_base": BASE}
-    keys = steering(litellm, (prefix, model), pick(names, NAMES_OF_KEYS, prefix), bearer_of, **where)
-    if bases and (from_variable := litellm.ask(prefix, {bases[0]: BASE}, model, api_key=KEY).chat()):
-        given = from_variable
-    suffix = given.url.removeprefix(BASE).removesuffix(CHAT) if given else ""
-    return (prefix, base, keys, bases, suffix, str((chat.chat() or {}).get("model")).removesuffix(model))
+    keys = steering(litellm, whom, pick(names, NAMES_OF_KEYS, prefix), bearer_of, **where)
+    given = (
+        next((sent for sent in bases.values() if sent.chat()), None)
+        or litellm.ask(*whom, api_key=KEY, api_base=BASE).chat()
+    )
+    suffix = urlsplit(given.url).path.removeprefix(BASE_PATH).removesuffix(CHAT) if given else ""
+    model_prefix = str((chat.chat() or {}).get("model")).removesuffix(whom[1])
+    return (prefix, base, tuple(keys), tuple(bases), suffix, model_prefix)
 
 
 def at_openai(probe: Probe, prefix: str) -> bool:
@@ -284,7 +290,7 @@ def base_of(litellm: LiteLLM, prefix: str, default: Probe, names: Iterable[str])
     if chat is None or at_openai(default, prefix):
         return ""
     places = [name for name in dict.fromkeys(names) if NAMES_OF_PLACES.search(name)]
-    elsewhere = [litellm.ask(prefix, {name: "eu-west-1"}, api_key=KEY).chat() for name in places]
+    elsewhere = [litellm.ask(prefix, MODEL, {name: "eu-west-1"}, api_key=KEY).chat() for name in places]
     if any(other is not None and other.url != chat.url for other in elsewhere):
         return ""
     return chat.url.removesuffix(CHAT)
@@ -298,19 +304,18 @@ def pick(names: Iterable[str], pattern: re.Pattern[str], prefix: str) -> list[st
 
 def steering(
     litellm: LiteLLM, whom: tuple[str, str], names: Sequence[str], read: Callable[[Sent], str], **where: str
-) -> tuple[str, ...]:
-    """Those of the variables whose value is what `read` finds in a request, in order of precedence."""
-    prefix, model = whom
-    scheme = "https://" if read is host_of else ""
+) -> dict[str, Sent]:
+    """Those of the variables whose value `read` finds in a request, in order of precedence, with that request."""
+    form = f"https://{{}}{BASE_PATH}" if read is host_of else "{}"
     left = {f"probe-{number}.invalid": name for number, name in enumerate(names)}
-    found: list[str] = []
+    found: dict[str, Sent] = {}
     while left:
-        probe = litellm.ask(prefix, {name: scheme + value for value, name in left.items()}, model, **where)
-        winner = next((value for value in map(read, probe.sent) if value in left), None)
+        probe = litellm.ask(*whom, {name: form.format(value) for value, name in left.items()}, **where)
+        winner = next((sent for sent in reversed(probe.sent) if read(sent) in left), None)
         if winner is None:
             break
-        found.append(left.pop(winner))
-    return tuple(found)
+        found[left.pop(read(winner))] = winner
+    return found
 
 
 def host_of(sent: Sent) -> str:
@@ -329,19 +334,20 @@ def credential_of(sent: Sent) -> str:
     return next((end for end in ends if re.fullmatch(r"probe-\d+\.invalid", end)), "")
 
 
-def speaks_chat(litellm: LiteLLM, prefix: str) -> bool:
+def speaks_chat(default: Probe) -> bool:
     """Whether LiteLLM has a chat for this prefix at all."""
-    refusal = litellm.ask(prefix, {}, api_key=KEY).refusal
-    return "Unmapped LLM provider" not in refusal and "LLM Provider NOT provided" not in refusal
+    return (
+        "Unmapped LLM provider" not in default.refusal and "LLM Provider NOT provided" not in default.refusal
+    )
 
 
 def native_keys(litellm: LiteLLM, prefix: str) -> tuple[str, ...]:
     """The key variables of a provider with a dialect of its own; none where a key is not all it needs."""
-    for where in ({}, {"api_base": BASE}):
-        names = pick(litellm.ask(prefix, {}, **where).looked_up, NAMES_OF_KEYS, prefix)
-        if found := steering(litellm, (prefix, MODEL), names, credential_of, **where):
-            return found
-    return ()
+    names = pick(litellm.ask(prefix).looked_up, NAMES_OF_KEYS, prefix)
+    if found := steering(litellm, (prefix, MODEL), names, credential_of):
+        return tuple(found)
+    names = pick(litellm.ask(prefix, api_base=BASE).looked_up, NAMES_OF_KEYS, prefix)
+    return tuple(steering(litellm, (prefix, MODEL), names, credential_of, api_base=BASE))
 
 
 HEADER = '''"""The providers LiteLLM {version} knows. Generated by scripts/refresh_providers.py: do not edit.

@@ -12,6 +12,7 @@ import os
 import time
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ import msgspec
 from osmosis_bridge.bearers import RUN, Caller, identify, valid_rollout_id
 from osmosis_bridge.call import Call
 from osmosis_bridge.departure import DEPARTURE, Departure, watched
+from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.replay import MARK, retry_count
@@ -31,9 +34,10 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DEFAULT_ROLLOUT = "default"
-_CALL_PATH = "/v1/chat/completions"
+_PREFIX = "/v1"
 _ROLLOUT_PREFIX = "/v1/rollouts/"
-_CALL_SUFFIX = "/chat/completions"
+_BY_PATH = {dialect.path: dialect for dialect in DIALECTS.values()}
+_BY_CALL_PATH = {_PREFIX + path: dialect for path, dialect in _BY_PATH.items()}
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 _DRY_RUN = b"x-osmosis-dry-run"
 _JSON = ((b"content-type", b"application/json"),)
@@ -68,7 +72,7 @@ class Gate:
         """Who calls; raises `Refused` 401."""
         if self._token is None:
             return RUN
-        caller = identify(headers.get(b"authorization"), self._token)
+        caller = identify(_authorization(headers), self._token)
         if caller is None:
             raise Refused(
                 "no valid bearer: send the run's or the rollout's as `Authorization: Bearer ...`"
@@ -96,6 +100,17 @@ class Gate:
         return caller.rollout_id
 
 
+@dataclass(slots=True)
+class _Request:
+    """A call before its body is read."""
+
+    scope: Scope
+    headers: dict[bytes, bytes]
+    dialect: Dialect
+    rollout_id: str | None
+    receive: Receive
+
+
 class BridgeApp:
     """The ASGI application; `rest` answers every route that is not a call."""
 
@@ -115,9 +130,10 @@ class BridgeApp:
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             self._gate.check_origin(headers)
-            is_call, _ = call_path(scope["path"])
-            if is_call and scope["method"] == "POST":
-                await self._call(scope, headers, receive, reply)
+            dialect, in_path = call_path(scope["path"])
+            if dialect is not None and scope["method"] == "POST":
+                reply.speak(dialect)
+                await self._call(_Request(scope, headers, dialect, in_path, receive), reply)
             else:
                 await self._rest(scope, receive, reply.pass_on)
         except BridgeError as error:
@@ -129,18 +145,16 @@ class BridgeApp:
                 BridgeError("the bridge failed on this request; its log says why", code="internal_error")
             )
 
-    async def _call(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, reply: AsgiReply
-    ) -> None:
-        _, in_path = call_path(scope["path"])
+    async def _call(self, request: _Request, reply: AsgiReply) -> None:
+        headers, dialect = request.headers, request.dialect
         received = self._bridge.clock()
         started_at = time.time()
-        rollout_id = self._gate.rollout(self._gate.caller(headers), in_path, headers)
+        rollout_id = self._gate.rollout(self._gate.caller(headers), request.rollout_id, headers)
         accounts = self._bridge.accounts
         self._refuse_if_closed(rollout_id)
-        body = await read_body(headers, receive, self._max_body)
+        body = await read_body(headers, request.receive, self._max_body)
         if headers.get(_DRY_RUN, b"0") not in (b"0", b""):
-            await reply.whole(200, _JSON, msgspec.json.encode(self._bridge.explain(body)))
+            await reply.whole(200, _JSON, msgspec.json.encode(self._bridge.explain(body, dialect)))
             return
         # Again: it may have been closed while the body came in.
         self._refuse_if_closed(rollout_id)
@@ -150,15 +164,16 @@ class BridgeApp:
             seq=accounts.next_seq(rollout_id),
             started_at=started_at,
             received=received,
-            dialect="chat",
+            dialect=dialect.name,
             body=body,
             retry_count=retry_count(headers.get(MARK)),
+            headers=dialect.headers(self._bridge.target.key, headers),
         )
-        known = scope.get(DEPARTURE)
+        known = request.scope.get(DEPARTURE)
         if known is not None:
             await serve_while_present(self._bridge, call, reply, known)
             return
-        async with watched(receive) as departure:
+        async with watched(request.receive) as departure:
             await serve_while_present(self._bridge, call, reply, departure)
 
     def _refuse_if_closed(self, rollout_id: str) -> None:
@@ -207,13 +222,18 @@ class AsgiReply:
     A client of HTTP/1.0 knows no chunks: without `in_pieces` a stream is collected and sent whole, with its length.
     """
 
-    __slots__ = ("_held", "_send", "finished", "started")
+    __slots__ = ("_dialect", "_held", "_send", "finished", "started")
 
     def __init__(self, send: Send, *, in_pieces: bool = True) -> None:
         self._send = send
+        self._dialect: Dialect | None = None
         self._held: _Held | None = None if in_pieces else _Held()
         self.started = False
         self.finished = False
+
+    def speak(self, dialect: Dialect) -> None:
+        """Errors have this dialect's shape from now on."""
+        self._dialect = dialect
 
     async def pass_on(self, message: Message) -> None:
         """Send what another application says."""
@@ -257,16 +277,22 @@ class AsgiReply:
         if self.started:
             return
         head = (*_JSON, (b"x-osmosis-error-origin", error.origin.encode()), *error.headers)
-        await self.whole(error.status, head, error.body())
+        body = error.body() if self._dialect is None else self._dialect.error_body(error)
+        await self.whole(error.status, head, body)
 
 
-def call_path(path: str) -> tuple[bool, str | None]:
-    """Whether a path is that of a call, and the rollout id it names."""
-    if path == _CALL_PATH:
-        return True, None
-    if path.startswith(_ROLLOUT_PREFIX) and path.endswith(_CALL_SUFFIX):
-        return True, path[len(_ROLLOUT_PREFIX) : -len(_CALL_SUFFIX)]
-    return False, None
+def call_path(path: str) -> tuple[Dialect | None, str | None]:
+    """The dialect of a call's path, None for any other path, and the rollout id in it."""
+    dialect = _BY_CALL_PATH.get(path)
+    if dialect is not None:
+        return dialect, None
+    if not path.startswith(_ROLLOUT_PREFIX):
+        return None, None
+    rest = path[len(_ROLLOUT_PREFIX) :]
+    for suffix, dialect in _BY_PATH.items():
+        if rest.endswith(suffix):
+            return dialect, rest[: -len(suffix)]
+    return None, None
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
@@ -311,6 +337,14 @@ def _decompressed(body: bytes, encoding: bytes, limit: int) -> bytes:
     if not unpacker.eof:
         raise Refused("the compressed request body is cut short", code="invalid_encoding")
     return plain
+
+
+def _authorization(headers: dict[bytes, bytes]) -> bytes | None:
+    """The bearer; Anthropic's clients send theirs as `x-api-key`."""
+    given = headers.get(b"authorization")
+    if given is None and b"x-api-key" in headers:
+        return b"Bearer " + headers[b"x-api-key"]
+    return given
 
 
 def _too_large(limit: int) -> Refused:

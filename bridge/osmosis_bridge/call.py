@@ -25,7 +25,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """One request as it came in: who asks, when, and the bytes.
 
     `started_at` is seconds since the epoch, `received` a monotonic time in seconds, `seq` the number of the call
-    within its rollout, from 1. `retry_count` is the SDK's own, None where it does not count.
+    within its rollout, from 1. `retry_count` is the SDK's own, None where it does not count;
+    `headers` go out beside the usual ones.
     """
 
     call_id: str
@@ -36,6 +37,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     dialect: str
     body: bytes
     retry_count: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Admitted(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome, Record
-from osmosis_bridge.dialects.chat_body import Reading
+from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.stream import Reading
 from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
 from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.redact import Redactor
@@ -46,13 +47,13 @@ class Entry:
     """The one record of a call in the making; the first end it is given stands."""
 
     __slots__ = (
-        "_recorder", "_settled", "admitted", "asked", "attempt", "call", "ended_well", "headers", "outcome_hint",
-        "reading",
-        "status", "ttft", "upstream_request_id",
+        "_recorder", "_settled", "admitted", "asked", "attempt", "call", "dialect", "ended_well", "headers",
+        "outcome_hint", "reading", "status", "ttft", "upstream_request_id",
     )  # fmt: skip
 
-    def __init__(self, recorder: Recorder, call: Call) -> None:
+    def __init__(self, recorder: Recorder, call: Call, dialect: Dialect) -> None:
         self._recorder = recorder
+        self.dialect = dialect
         self._settled = False
         self.call = call
         self.admitted: Admitted | None = None

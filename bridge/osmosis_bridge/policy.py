@@ -3,7 +3,8 @@
 The rules, in the order they are applied (CONTRACT: a call's fields):
 
 1. a literal `extra_body` is merged into the top level shallowly; its values win;
-2. the envelope (`model`, `messages`, `stream`, `stream_options`) belongs to the bridge;
+2. the envelope belongs to the bridge: `model`, the dialect's content (`messages`, `input`, ...), `stream`, and
+   `stream_options` where the dialect has it;
 3. controls are stripped and named, or refused by name;
 4. everything else goes out as the client wrote it.
 
@@ -24,13 +25,35 @@ from osmosis_bridge.errors import Refused
 
 Controls = Literal["strip", "reject"]
 
-ENVELOPE = ("model", "messages", "stream", "stream_options")
-_ENVELOPE = frozenset(ENVELOPE)
 _TRUE = Raw(b"true")
 _NAMES_SHOWN = 20
 
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """The fields of a dialect that the bridge reads: which one holds the content, and how a stream is asked for.
+
+    `content` is the content's field; it must be there if `required`, and a list if `listed`. `streams` says that the
+    dialect has streams, `usage_option` that usage on a stream must be asked for by `stream_options.include_usage`;
+    `names` follow from these.
+    """
+
+    content: str
+    required: bool = True
+    listed: bool = False
+    streams: bool = True
+    usage_option: bool = False
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        stream = ("stream",) if self.streams else ()
+        options = ("stream_options",) if self.usage_option else ()
+        msgspec.structs.force_setattr(self, "names", ("model", self.content, *stream, *options))
+
+
+CHAT = Envelope("messages", listed=True, usage_option=True)
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -45,8 +68,8 @@ class Policy(msgspec.Struct, frozen=True):
         return Raw(_encode(self.upstream_model))
 
 
-def admit(body: bytes, policy: Policy) -> Admitted:
-    """Decide on one chat request.
+def admit(body: bytes, policy: Policy, envelope: Envelope = CHAT) -> Admitted:
+    """Decide on one request of a dialect, given its envelope.
 
     `body` is the JSON text as received. Raises `Refused` (400) with `param` set where a field is at fault; nothing has
     been sent to a provider then.
@@ -54,12 +77,12 @@ def admit(body: bytes, policy: Policy) -> Admitted:
     fields = _parse(body)
     stripped: list[str] = []
     if "extra_body" in fields:
-        fields = _merge(fields, stripped)
+        fields = _merge(fields, stripped, envelope)
     alias, alias_json = _alias(fields)
-    stream = _stream(fields)
-    _require_messages(fields)
-    usage_asked = _ask_for_usage(fields) if stream else False
-    forwarded = _without_controls(fields, stripped, policy)
+    stream = _stream(fields) if envelope.streams else False
+    _require_content(fields, envelope)
+    usage_asked = _ask_for_usage(fields) if stream and envelope.usage_option else False
+    _without_controls(fields, stripped, policy)
     fields["model"] = policy.model_json
     return Admitted(
         alias=alias,
@@ -67,7 +90,7 @@ def admit(body: bytes, policy: Policy) -> Admitted:
         stream=stream,
         usage_asked=usage_asked,
         body=_encode(fields),
-        forwarded=tuple(forwarded),
+        forwarded=tuple([name for name in fields if name not in envelope.names]),
         stripped=tuple(stripped),
     )
 
@@ -92,7 +115,7 @@ def _parse(body: bytes) -> dict[str, Raw]:
         ) from None
 
 
-def _merge(fields: dict[str, Raw], stripped: list[str]) -> dict[str, Raw]:
+def _merge(fields: dict[str, Raw], stripped: list[str], envelope: Envelope) -> dict[str, Raw]:
     """Unwrap `extra_body` once; later names win, the envelope excepted."""
     raw = bytes(fields.pop("extra_body"))
     try:
@@ -111,7 +134,7 @@ def _merge(fields: dict[str, Raw], stripped: list[str]) -> dict[str, Raw]:
         )
     if extra.pop("model", None) is not None:
         stripped.append("extra_body.model")
-    for name in ENVELOPE:
+    for name in envelope.names:
         if name in extra:
             _same_or_refuse(name, fields, extra)
     fields.update(extra)
@@ -167,10 +190,13 @@ def _stream(fields: dict[str, Raw]) -> bool:
     )
 
 
-def _require_messages(fields: dict[str, Raw]) -> None:
-    raw = fields.get("messages")
-    if raw is None or bytes(raw)[:1] != b"[":
-        raise Refused("messages must be a list of chat messages", code="invalid_messages", param="messages")
+def _require_content(fields: dict[str, Raw], envelope: Envelope) -> None:
+    name = envelope.content
+    raw = fields.get(name)
+    if raw is None and envelope.required:
+        raise Refused(f"{name} is missing", code=f"invalid_{name}", param=name)
+    if raw is not None and envelope.listed and bytes(raw)[:1] != b"[":
+        raise Refused(f"{name} must be a list", code=f"invalid_{name}", param=name)
 
 
 def _ask_for_usage(fields: dict[str, Raw]) -> bool:
@@ -193,8 +219,8 @@ def _ask_for_usage(fields: dict[str, Raw]) -> bool:
     return asked
 
 
-def _without_controls(fields: dict[str, Raw], stripped: list[str], policy: Policy) -> list[str]:
-    """Take the controls out of `fields`; the names of the inference fields that stay."""
+def _without_controls(fields: dict[str, Raw], stripped: list[str], policy: Policy) -> None:
+    """Take the controls out of `fields` and name them in `stripped`."""
     controls = [name for name in fields if is_control(name)]
     if controls and policy.controls == "reject":
         shown = ", ".join(controls[:_NAMES_SHOWN])
@@ -206,4 +232,3 @@ def _without_controls(fields: dict[str, Raw], stripped: list[str], policy: Polic
     for name in controls:
         del fields[name]
     stripped += controls
-    return [name for name in fields if name not in _ENVELOPE]

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from osmosis_bridge.controls import is_control
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.policy import ENVELOPE, Policy, admit
+from osmosis_bridge.policy import CHAT, Envelope, Policy, admit
 
 Became = Literal[
     "forwarded", "value changed", "set by the bridge", "stripped as control", "ignored", "refused"
@@ -53,11 +53,17 @@ class ForwardingReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def explain(
-    body: bytes, policy: Policy, *, provider: str, url: str, headers: dict[str, str]
+    body: bytes,
+    policy: Policy,
+    envelope: Envelope = CHAT,
+    *,
+    provider: str,
+    url: str,
+    headers: dict[str, str],
 ) -> ForwardingReport:
     """Report on one request without sending it. `headers` are the outgoing ones, secrets masked by the caller."""
     try:
-        admitted = admit(body, policy)
+        admitted = admit(body, policy, envelope)
     except Refused as error:
         found = msgspec.json.decode(error.body())["error"]
         return ForwardingReport(
@@ -69,16 +75,16 @@ def explain(
         provider=provider,
         lane="wire",
         accepted=True,
-        fields=tuple(_fields(body, outgoing)),
+        fields=tuple(_fields(body, outgoing, envelope)),
         outgoing={"method": "POST", "url": url, "headers": headers, "body": Raw(admitted.body)},
     )
 
 
-def _fields(body: bytes, outgoing: dict[str, Raw]) -> list[FieldReport]:
+def _fields(body: bytes, outgoing: dict[str, Raw], envelope: Envelope) -> list[FieldReport]:
     top, extra = _sources(body)
     rows: list[FieldReport] = []
     for name, raw in top.items():
-        if name in extra and name not in ENVELOPE:
+        if name in extra and name not in envelope.names:
             rows.append(
                 FieldReport(name, "top level", "ignored", before=_shown(name, raw), after="extra_body wins")
             )
@@ -87,7 +93,7 @@ def _fields(body: bytes, outgoing: dict[str, Raw]) -> list[FieldReport]:
     for name, raw in extra.items():
         if name == "model":
             rows.append(FieldReport(name, "extra_body", "ignored", before=_shown(name, raw)))
-        elif name not in ENVELOPE or name not in top:
+        elif name not in envelope.names or name not in top:
             rows.append(_row(name, "extra_body", raw, outgoing))
     named = top.keys() | extra.keys()
     rows += [

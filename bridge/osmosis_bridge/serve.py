@@ -24,7 +24,9 @@ from structlog.typing import FilteringBoundLogger
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome
 from osmosis_bridge.controls import header_list
-from osmosis_bridge.dialects.chat import ChatStream, read_reply
+from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.stream import Stream
+from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Entry, Headers, Recorder
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.heartbeat import Heartbeat
@@ -34,7 +36,7 @@ from osmosis_bridge.provider_errors import read_failure
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt, Attempts
 from osmosis_bridge.report import ForwardingReport, explain
-from osmosis_bridge.sse import comment, encode_event
+from osmosis_bridge.sse import comment
 from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
 
 _SSE: Headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
@@ -88,9 +90,9 @@ class Target(msgspec.Struct, frozen=True):
     provider: str
     model: str
     endpoint: Endpoint
-    path: bytes
     plain_headers: Headers
     stream_headers: Headers
+    key: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +131,7 @@ class Bridge:
 
     async def serve(self, call: Call, reply: Reply) -> None:
         """Answer one call; raises only what is not the call's doing (cancellation, a fault of ours)."""
-        entry = Entry(self.recorder, call)
+        entry = Entry(self.recorder, call, DIALECTS[call.dialect])
         self.in_flight += 1
         try:
             await self._serve(entry, reply)
@@ -142,20 +144,22 @@ class Bridge:
             self.in_flight -= 1
             entry.settle_lost()
 
-    def explain(self, body: bytes) -> ForwardingReport:
+    def explain(self, body: bytes, dialect: Dialect) -> ForwardingReport:
         """What would become of a request; nothing is sent and nothing recorded."""
         target = self.target
         headers = {
             name.decode(): self.redactor.scrub(value).decode("latin-1")
             for name, value in target.plain_headers
         }
-        url = self.redactor.message(target.endpoint.url_for_display + target.path.decode())
-        return explain(body, self.policy, provider=target.provider, url=url, headers=headers)
+        url = self.redactor.message(target.endpoint.url_for_display + dialect.path)
+        return explain(
+            body, self.policy, dialect.envelope, provider=target.provider, url=url, headers=headers
+        )
 
     async def _serve(self, entry: Entry, reply: Reply) -> None:
         """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""
         call = entry.call
-        entry.admitted = admit(call.body, self.policy)
+        entry.admitted = admit(call.body, self.policy, entry.dialect.envelope)
         if call.retry_count is None:
             await self._ask(entry, entry.admitted, reply)
             return
@@ -201,8 +205,8 @@ class Bridge:
             exchange = await self.transport.open(
                 b"POST",
                 target.endpoint,
-                target.path,
-                target.stream_headers if admitted.stream else target.plain_headers,
+                entry.dialect.path_bytes,
+                (target.stream_headers if admitted.stream else target.plain_headers) + entry.call.headers,
                 admitted.body,
             )
         except TransportError as error:
@@ -232,7 +236,7 @@ class Bridge:
             raise UpstreamFailed(
                 "the provider answered a plain request with a stream of events", code="invalid_upstream_reply"
             )
-        passed_on, outcome = read_reply(body, admitted, self.redactor)
+        passed_on, outcome = entry.dialect.read_reply(body, admitted, self.redactor)
         entry.settle(outcome)
         entry.keep(passed_on)
         await beat.stop()
@@ -248,7 +252,7 @@ class Bridge:
         first = b""
         if _content_type(exchange) != b"text/event-stream":
             first = await self._first_of_stream(entry, admitted, exchange)
-        stream = ChatStream(admitted, self.redactor)
+        stream = entry.dialect.open_stream(admitted, self.redactor)
         entry.reading = stream.reading
         while not stream.ended:
             try:
@@ -272,7 +276,7 @@ class Bridge:
         await self._end(entry, stream, reply)
         await _drain(exchange)
 
-    async def _end(self, entry: Entry, stream: ChatStream, reply: Reply) -> None:
+    async def _end(self, entry: Entry, stream: Stream, reply: Reply) -> None:
         failure = stream.failure
         if failure is not None and not reply.started:
             entry.status = stream.status
@@ -294,7 +298,9 @@ class Bridge:
             raise self._transport_failure(error) from None
         if first.lstrip()[:1] not in (b"{", b"[", b"<"):
             return first
-        _, entry.outcome_hint = read_reply(first + await _error_body(exchange), admitted, self.redactor)
+        _, entry.outcome_hint = entry.dialect.read_reply(
+            first + await _error_body(exchange), admitted, self.redactor
+        )
         raise UpstreamFailed(
             "the provider answered a request for a stream with one JSON body; ask for a plain reply instead",
             code="invalid_upstream_stream",
@@ -348,11 +354,11 @@ async def _send_failure(reply: Reply, error: BridgeError, entry: Entry) -> None:
     """The error as a reply of its own, or as the end of one that has begun."""
     if reply.started:
         stream = entry.admitted is not None and entry.admitted.stream
-        await reply.end(encode_event(error.body()) if stream else error.body())
+        await reply.end(entry.dialect.error_event(error) if stream else entry.dialect.error_body(error))
         return
     head = ((b"x-osmosis-error-origin", error.origin.encode()),)
     headers = _reply_headers(entry, _JSON) + tuple(h for h in error.headers if h not in entry.headers) + head
-    await reply.whole(error.status, headers, error.body())
+    await reply.whole(error.status, headers, entry.dialect.error_body(error))
 
 
 async def _error_body(exchange: Exchange) -> bytes:

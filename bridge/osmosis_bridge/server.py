@@ -146,9 +146,9 @@ def _target(route: Route, address: _Address) -> Target:
         provider=route.provider,
         model=route.upstream_model,
         endpoint=Endpoint.parse(address.base_url),
-        path=b"/chat/completions",
         plain_headers=(*common, (b"accept", b"application/json")),
         stream_headers=(*common, (b"accept", b"text/event-stream")),
+        key=address.api_key,
     )
 
 

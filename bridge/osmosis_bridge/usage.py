@@ -9,7 +9,7 @@ llama.cpp; knows nothing of framing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -105,6 +105,57 @@ def _read_any(raw: bytes) -> tuple[Usage | None, float | None]:
         ),
         cost,
     )
+
+
+def read_responses_usage(raw: bytes) -> tuple[Usage | None, float | None]:
+    """The same for a `usage` object of OpenAI's Responses, which counts input and output."""
+    usage = _fields(raw)
+    details = _inner(usage, "input_tokens_details")
+    prompt, completion = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+    total = _count(usage.get("total_tokens"))
+    cost = _dollars(usage.get("cost"))
+    if prompt is None and completion is None and total is None:
+        return _read_any(raw)
+    found = Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=total if total is not None else (prompt or 0) + (completion or 0),
+        cached_tokens=_count(details.get("cached_tokens")),
+        cache_write_tokens=_count(details.get("cache_write_tokens")),
+        reasoning_tokens=_count(_inner(usage, "output_tokens_details").get("reasoning_tokens")),
+    )
+    return found, cost
+
+
+def read_messages_usage(parts: Sequence[bytes]) -> Usage | None:
+    """Token counts of Anthropic's Messages from the `usage` objects of one message, in the order they came.
+
+    Of each count the last one stands. The prompt is input + cache reads + cache writes, since `input_tokens` leaves
+    both out.
+    """
+    usage: dict[str, Any] = {}
+    for raw in parts:
+        usage.update({name: value for name, value in _fields(raw).items() if value is not None})
+    fresh, completion = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+    if fresh is None and completion is None:
+        return None
+    read, written = (
+        _count(usage.get("cache_read_input_tokens")),
+        _count(usage.get("cache_creation_input_tokens")),
+    )
+    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=(prompt or 0) + (completion or 0),
+        cached_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def _fields(raw: bytes) -> dict[str, Any]:
+    found = _decoded(raw)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _decoded(raw: bytes) -> object:

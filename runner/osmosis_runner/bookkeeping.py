@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -54,7 +55,7 @@ class Bookkeeping:
         self._began = time.monotonic()
         self._threshold = config.pass_threshold
         self.books = Books(
-            journal=Journal.open(self.run.events),
+            journal=_journal(self.run),
             index=IndexWriter(self.run, len(rows.rows), config.n),
             report=Report(len(rows.rows), config.n, config.pass_threshold),
             projector=projector(self.run),
@@ -111,6 +112,13 @@ class Bookkeeping:
         self.books.report.add_spend(unrecorded_spend(self.run.calls, recorded))
         self.recorder.tallies.resumed = prepared.counts.recorded
         self.write_metrics(self.books.report.summary(full=False), "running")
+
+
+def _journal(run: RunDir) -> Journal:
+    journal = Journal.open(run.events)
+    # What it holds is read again, record by record: all records at once would take a kilobyte an item.
+    journal.replay = replace(journal.replay, latest={}, attempts={})
+    return journal
 
 
 def read_summary(run: RunDir) -> JsonObject:

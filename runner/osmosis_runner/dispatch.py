@@ -19,7 +19,7 @@ from osmosis_runner.faults import LaunchError
 from osmosis_runner.provider import ProviderWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from osmosis_runner.events import Observer
     from osmosis_runner.keeper import ServerKeeper
@@ -65,8 +65,8 @@ class Means:
     recorder: Recorder
     queue: WorkQueue
     rows: Sequence[Row]
-    numbers: Mapping[tuple[int, int], int]
-    """Attempts that each item has had before this invocation."""
+    earlier_attempts: Callable[[tuple[int, int]], int]
+    """How many attempts an item has had before this invocation."""
     log: RunLog
     observer: Observer
     patience: Patience = field(default_factory=Patience)
@@ -100,8 +100,7 @@ class Dispatcher:
             while await self._next_place():
                 item = self._queue.take()
                 if item is not None:
-                    self._means.recorder.moved(+1)
-                    group.create_task(self._one(item, self._means.keeper.server))
+                    group.create_task(self._one(self._begun(item), self._means.keeper.server))
                     continue
                 self._places.release()
                 self._room.release()
@@ -156,14 +155,20 @@ class Dispatcher:
             return False
         return True
 
-    async def _one(self, item: WorkItem, server: RolloutServer) -> None:
-        """One attempt from dispatch to disk."""
+    def _begun(self, item: WorkItem) -> Rollout:
+        """A new attempt that counts as in flight from now on."""
         means = self._means
-        self._attempted[item] = self._attempted.get(item, means.numbers.get(item, 0)) + 1
+        self._attempted[item] = (self._attempted.get(item) or means.earlier_attempts(item)) + 1
         rollout = Rollout.of(item, self._attempted[item], means.rows[item.row_index])
         means.recorder.tallies.dispatched += 1
         self._running[rollout.rollout_id] = rollout
         self._settling += 1
+        means.recorder.moved(+1)
+        return rollout
+
+    async def _one(self, rollout: Rollout, server: RolloutServer) -> None:
+        """One attempt from dispatch to disk."""
+        means = self._means
         try:
             await means.attempts.carry_out(rollout, server.client)
             if rollout.lost and not await means.keeper.is_dead(server):
@@ -215,6 +220,8 @@ class Dispatcher:
         self._say_blocked(ended)
         await self._means.recorder.keep(ended)
         self._queue.done(ended.item)
+        self._attempted.pop(ended.item, None)
+        self._voided.pop(ended.item, None)
         self._deaths = 0
 
     async def _again(self, ended: Ended) -> None:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
+CANCEL_EVERY_S = 0.25
+
+MOST_CONNECTIONS = 1000
 SPARE_CONNECTIONS = 320
 """For closing rollouts beside those in flight."""
 
@@ -137,7 +140,8 @@ class Live:
     def _transport(self) -> HttpTransport:
         places = self._setup.prepared.plan.max_in_flight
         return HttpTransport(
-            max_connections=2 * places + SPARE_CONNECTIONS, timeouts=Timeouts(idle=None, slot=300.0)
+            max_connections=max(MOST_CONNECTIONS, 2 * places + SPARE_CONNECTIONS),
+            timeouts=Timeouts(idle=None, slot=300.0),
         )
 
     async def _start_bridge(self, stack: AsyncExitStack, transport: Transport) -> Sidecar:
@@ -222,16 +226,17 @@ class Live:
     def _dispatcher(
         self, sidecar: Sidecar, tail: LedgerTail, keeper: ServerKeeper, books: Bookkeeping
     ) -> Dispatcher:
-        setup, checked, replayed = self._setup, self._setup.prepared.checked, self._setup.prepared.replayed
-        recorded = replayed.statuses() if replayed else {}
-        pending = pending_items(len(checked.rows.rows), checked.config.n, recorded, setup.prepared.retry)
+        setup, checked, recorded = self._setup, self._setup.prepared.checked, self._setup.prepared.recorded
+        pending = pending_items(
+            len(checked.rows.rows), checked.config.n, recorded.statuses, setup.prepared.retry
+        )
         means = Means(
             attempts=Attempts(checked.config, sidecar, tail, setup.redactor),
             keeper=keeper,
             recorder=books.recorder,
             queue=WorkQueue(pending),
             rows=checked.rows.rows,
-            numbers=replayed.attempts if replayed else {},
+            earlier_attempts=recorded.attempts_at,
             log=self.log,
             observer=self._observer,
             patience=setup.patience,
@@ -268,10 +273,12 @@ class Live:
             more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
             again = "; again to stop now" if self._setup.signals.number is not None else ""
             self._stage(f"waiting for {len(waiting)} rollouts to stop (row {rows}{more}){again}")
-        await dispatcher.cancel_in_flight()
         try:
             async with asyncio.timeout(self._setup.patience.cancel_grace):
-                await self._setup.signals.second.wait()
+                while not self._setup.signals.second.is_set():
+                    # Again and again: a rollout may have been on its way to the server the last time.
+                    await dispatcher.cancel_in_flight()
+                    await asyncio.sleep(CANCEL_EVERY_S)
         except TimeoutError:
             pass
         running.cancel()

@@ -17,10 +17,11 @@ from osmosis_runner.digest import digest_source
 from osmosis_runner.errors import DatasetIssue, DatasetNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
-from osmosis_runner.journal import Replay, Status, replay
+from osmosis_runner.journal import Status
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name
 from osmosis_runner.plan import PlanCounts, count_items
+from osmosis_runner.recorded import Recorded, read_recorded
 from osmosis_runner.rows import RowSet, read_rows
 from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest
 from osmosis_runner.selection import parse_rows
@@ -59,7 +60,7 @@ class Prepared:
     """The directory that has to make room first (`--fresh`)."""
     manifest: Manifest | None
     """Of the earlier directory."""
-    replayed: Replay | None
+    recorded: Recorded
     retry: frozenset[Status]
     counts: PlanCounts
     plan: RunPlan
@@ -112,14 +113,13 @@ def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, 
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:
     found = find_run(checked.output, name)
     earlier = None if options.fresh else found
-    manifest, replayed = None, None
+    manifest, recorded = None, Recorded()
     if earlier is not None:
         manifest = read_manifest(earlier)
         check_resumable(name, str(options.config_path), manifest.inputs, checked.inputs)
-        replayed = replay(earlier.events)
+        recorded = read_recorded(earlier.events)
     retry = _retry(options)
-    recorded = replayed.statuses() if replayed else {}
-    counts = count_items(len(checked.rows.rows), checked.config.n, recorded, retry)
+    counts = count_items(len(checked.rows.rows), checked.config.n, recorded.statuses, retry)
     return Prepared(
         checked=checked,
         lock=lock,
@@ -127,7 +127,7 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
         earlier=earlier,
         archived=found if options.fresh else None,
         manifest=manifest,
-        replayed=replayed,
+        recorded=recorded,
         retry=retry,
         counts=counts,
         plan=_plan(options, checked, name, counts),

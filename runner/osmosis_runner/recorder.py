@@ -149,11 +149,13 @@ class Recorder:
         record = ended.record
         if record.status == "cancelled":
             return record
-        run = self._books.projector.run
+        projector = self._books.projector
         try:
-            kept = self._books.projector.project(record, ended.calls)
+            kept = projector.project(record, ended.calls)
         except OSError as error:
-            raise StorageError.of(str(run.path), error, "results recorded so far are safe") from None
+            raise StorageError.of(
+                str(projector.run.path), error, "results recorded so far are safe"
+            ) from None
         return msgspec.structs.replace(record, trajectory_filename="trajectory.json") if kept else record
 
     def _tell(self, record: JournalRecord) -> None:

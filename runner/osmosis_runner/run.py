@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets as random_secrets
 import time
 import uuid
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -143,10 +144,9 @@ async def _outcome(
 
 def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began: float) -> RunOutcome:
     """The outcome of an invocation that changed nothing."""
-    replayed, run, counts = prepared.replayed, prepared.earlier, prepared.counts
-    latest = list(replayed.latest.values()) if replayed else []
-    status = [record.status for record in latest]
-    rows = [_unscored(run, record) for record in latest if run and record.status in ("failed", "skipped")]
+    recorded, run, counts = prepared.recorded, prepared.earlier, prepared.counts
+    status = Counter(recorded.statuses.values())
+    rows = [_unscored(run, record) for _, record in sorted(recorded.unscored.items()) if run]
     if stop is not None:
         ended: Ending = stop.kind
     else:
@@ -158,12 +158,12 @@ def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began:
         plan=prepared.plan,
         local_run_id=prepared.manifest.local_run_id if prepared.manifest else None,
         dispatched=0,
-        succeeded=status.count("success"),
-        failed=status.count("failed"),
-        skipped=status.count("skipped"),
+        succeeded=status["success"],
+        failed=status["failed"],
+        skipped=status["skipped"],
         resumed=counts.recorded,
         cancelled=0,
-        pending=counts.total - len(latest),
+        pending=counts.total - status.total(),
         duration_ms=round((time.monotonic() - began) * 1000),
         metrics=dict(read_summary(run)) if run else {},
         failed_rows=tuple(row for row in rows if row.status == "failed"),

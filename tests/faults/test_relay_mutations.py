@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fakes import SSE, Answer, FakeLedger, FakeReply, FakeTransport, a_bridge, a_call, delta, request, sse
-from osmosis_bridge import serve
+from osmosis_bridge.dialects import chat
 from osmosis_bridge.dialects.chat import ChatStream
 from osmosis_bridge.errors import UpstreamFailed
 
@@ -155,7 +155,7 @@ def test_the_relay_as_it_is_passes_every_check(check: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_relay_that_does_wrong_is_caught(mutant: type[ChatStream], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "ChatStream", mutant)
+    monkeypatch.setattr(chat, "ChatStream", mutant)
     caught = 0
     for check in CHECKS:
         try:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,17 @@ MODEL = "openai/upstream-model"
 WAIT_S = 30.0
 """Seconds after which a process that does not do what it should counts as hanging."""
 # What of the environment a bridge under test gets: enough to run, and nobody's keys.
-_KEPT = ("PYTHONPATH", "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "UV_CACHE_DIR", "XDG_CACHE_HOME")
+_KEPT = (
+    "PYTHONPATH",
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "UV_CACHE_DIR",
+    "XDG_CACHE_HOME",
+)
 T = TypeVar("T")
 
 
@@ -213,6 +224,15 @@ class UpstreamThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
             thread.join(WAIT_S)
             self._loop.close()
+
+    def closed_at(self, received: Received) -> Future[float]:
+        """When the peer closes the connection of a request, in seconds of the monotonic clock."""
+
+        async def wait() -> float:
+            await received.peer_closed.wait()
+            return time.monotonic()
+
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop)
 
     def play(self, script: Script, *later: Script) -> Played:
         """Answer a new conversation with a script; with several, the k-th request gets the k-th or the last.

@@ -225,7 +225,7 @@ def a_log(kept: CapturingLogger | None = None) -> FilteringBoundLogger:
 def a_bridge(transport: FakeTransport, ledger: FakeLedger | None = None, **fields: Any) -> Bridge:
     """A bridge on fakes; its clock stands still at 0 and its log is silent."""
     target = Target(
-        provider="fake", model="up/real", endpoint=Endpoint.parse("http://127.0.0.1:9/v1"), path=b"/chat/completions",
+        provider="fake", model="up/real", endpoint=Endpoint.parse("http://127.0.0.1:9/v1"),
         plain_headers=((b"accept", b"application/json"),), stream_headers=((b"accept", b"text/event-stream"),),
     )  # fmt: skip
     parts: dict[str, Any] = {

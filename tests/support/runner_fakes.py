@@ -10,7 +10,11 @@ from typing import Any
 import msgspec
 
 from osmosis_bridge.upstream import Endpoint, TransportError
-from osmosis_runner.web import Site
+from osmosis_runner.attempt import Ended
+from osmosis_runner.journal import JournalRecord
+from osmosis_runner.plan import WorkItem
+from osmosis_runner.sidecar import Totals
+from osmosis_runner.web import Answer, Site
 
 Scripted = tuple[int, object] | TransportError
 
@@ -48,7 +52,12 @@ class ScriptedTransport:
     exchanges: list[ScriptedExchange] = field(default_factory=list)
 
     async def open(
-        self, method: bytes, endpoint: Endpoint, path: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
+        self,
+        method: bytes,
+        endpoint: Endpoint,
+        path: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
     ) -> ScriptedExchange:
         self.asked.append((method, path, headers, body))
         await asyncio.sleep(0)
@@ -81,3 +90,66 @@ async def until_true(holds: Callable[[], Any], within_s: float = 9.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():
             await asyncio.sleep(0.005)
+
+
+Step = Answer | TransportError
+GOOD = Answer(200, [], b"{}")
+
+
+def failed(status: int, code: str | None = None, message: str = "no") -> Answer:
+    """A reply with an error body."""
+    return Answer(status, [], msgspec.json.encode({"error": {"message": message, "code": code}}))
+
+
+class FakeChild:
+    """A process that lives until a test says otherwise."""
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.pid = 0
+        self.stopped: list[float] = []
+
+    def describe_exit(self) -> str:
+        return "the process exited with code 1"
+
+    async def kill(self) -> None:
+        self.exited.set()
+
+    async def stop(self, grace_s: float) -> None:
+        self.stopped.append(grace_s)
+        self.exited.set()
+
+
+class FakeSidecar:
+    """A bridge whose replies to calls are scripted, and which closes every rollout with the same totals."""
+
+    def __init__(self, *steps: Step, totals: Totals | None = None) -> None:
+        self.steps = list(steps)
+        self.totals = totals or Totals()
+        self.child = FakeChild()
+        self.asked: list[str] = []
+        self.closed: list[str] = []
+
+    def base_url(self, rollout_id: str) -> str:
+        return f"http://bridge/v1/rollouts/{rollout_id}"
+
+    def bearer_of(self, rollout_id: str) -> str:
+        return f"orb-{rollout_id}"
+
+    async def complete(self, rollout_id: str, body: bytes, within_s: float) -> Answer:
+        self.asked.append(rollout_id)
+        step = self.steps.pop(0)
+        if isinstance(step, TransportError):
+            raise step
+        return step
+
+    async def close(self, rollout_id: str) -> Totals:
+        self.closed.append(rollout_id)
+        return self.totals
+
+
+def ended(row: int, status: str = "success", **fields: Any) -> Ended:
+    """An attempt at run 0 of a row that is over; keywords go to the record where they belong there."""
+    own = {name: fields.pop(name) for name in list(fields) if name in Ended.__dataclass_fields__}
+    record: dict[str, Any] = {"row_index": row, "run_index": 0, "rollout_id": f"r{row}", "duration_ms": 5}
+    return Ended(WorkItem(row, 0), JournalRecord(**{**record, "status": status, **fields}), **own)

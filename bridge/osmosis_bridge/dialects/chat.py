@@ -3,10 +3,7 @@
 Rules for whoever edits this file:
 
 - a reply is passed on as it came, only its `model` becomes the client's alias;
-- a stream never gains an ending: `[DONE]` is passed on only after a finish reason was seen for every choice; whatever
-  else ends it becomes an error event, and nothing follows that;
-- the event that ends a stream is never in what `feed` returns: it is `last`, for the caller to send when the record is
-  kept;
+- `[DONE]` is passed on only after a finish reason was seen for every choice;
 - no finish reason is mapped to another.
 
 Knows no transport and no clock.
@@ -17,15 +14,16 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from osmosis_bridge.call import Admitted, Outcome, Status
+from osmosis_bridge.call import Admitted, Outcome
+from osmosis_bridge.dialects.alias import with_alias
 from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, Body, Reading, read_body, split_or_none, value_of
-from osmosis_bridge.errors import BridgeError, UpstreamFailed, encode_error
+from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.stream import Stream
+from osmosis_bridge.errors import BridgeError, UpstreamFailed
+from osmosis_bridge.policy import CHAT, Envelope
 from osmosis_bridge.provider_errors import error_fields, in_band_failure, read_failure
 from osmosis_bridge.redact import Redactor
-from osmosis_bridge.sse import Event, EventSplitter, EventTooLarge, encode_event
-
-_TEXT_SHOWN = 2000
-
+from osmosis_bridge.sse import Event, encode_event, with_data
 
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
@@ -42,7 +40,7 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
         failure = read_failure(502, body, redactor)
         failure.code = "invalid_upstream_reply"
         raise failure
-    if _is_error(found):
+    if is_error(found):
         raise in_band_failure(value_of(body), redactor)
     if found.choices is None:
         failure = in_band_failure(value_of(body), redactor)
@@ -51,83 +49,52 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     reading = Reading()
     reading.take(found)
     status, code = ("upstream_error", "finish_reason_error") if reading.erred else ("ok", None)
-    return redactor.scrub(_with_alias(body, found, admitted)), reading.outcome(status, 200, code)
-
-
-class ChatStream:
-    """One stream of chunks: bytes from the provider in, bytes for the client out.
-
-    `started` turns true with the first event worth passing on; before that nothing was given out. `ended` turns true
-    at the end, however it came; then `last` holds the bytes that end the client's stream, and `failure` says what went
-    wrong, if anything did.
-    """
-
-    __slots__ = (
-        "_admitted",
-        "_redactor",
-        "_splitter",
-        "ended",
-        "failure",
-        "last",
-        "reading",
-        "started",
-        "status",
+    return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), reading.outcome(
+        status, 200, code
     )
 
+
+class ChatDialect(Dialect):
+    """Chat completions, and their elder form with `prompt` for `messages`: same replies, same streams."""
+
+    def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
+        """See `read_reply`."""
+        return read_reply(body, admitted, redactor)
+
+    def open_stream(self, admitted: Admitted, redactor: Redactor) -> Stream:
+        """A stream of chunks."""
+        return ChatStream(admitted, redactor)
+
+
+class ChatStream(Stream):
+    """One stream of chunks."""
+
+    __slots__ = ("_reading",)
+
     def __init__(self, admitted: Admitted, redactor: Redactor) -> None:
-        self._admitted = admitted
-        self._redactor = redactor
-        self._splitter = EventSplitter()
-        self.reading = Reading()
-        self.started = False
-        self.ended = False
-        self.last = b""
-        self.failure: BridgeError | None = None
-        self.status: Status = "ok"
+        super().__init__(admitted, redactor)
+        self._reading = Reading()
 
-    def feed(self, piece: bytes) -> bytes:
-        """What the client may have of `piece` now."""
-        try:
-            events = self._splitter.feed(piece)
-        except EventTooLarge as error:
-            self.fail(
-                UpstreamFailed(f"the provider's stream is broken: {error}", code="invalid_upstream_stream")
-            )
-            return b""
-        out: list[bytes] = []
-        for event in events:
-            out.append(self._take(event))
-            if self.ended:
-                break
-        return b"".join(out)
+    @property
+    def reading(self) -> Reading:
+        """What has been read so far."""
+        return self._reading
 
-    def finish(self) -> bytes:
-        """The provider's body ended cleanly; what the client may still have. `ended` is true after it."""
-        event = self._splitter.finish()
-        out = b""
-        if event is not None and not self.ended:
-            if _is_torn(event):
-                self._fail_unfinished("the provider's stream ended in the middle of an event")
-                return b""
-            out = self._take(event)
-            out = out + b"\n\n" if out else out
-            self.last = self.last + b"\n\n" if self.last else self.last
-        if not self.ended:
-            if self.reading.complete:
-                self.ended = True
-            else:
-                self._fail_unfinished("the provider's stream ended without a finish reason")
-        return out
+    @property
+    def complete(self) -> bool:
+        """Whether every choice that was seen has a finish reason, and at least one was seen."""
+        return self._reading.complete
 
-    def fail(self, failure: BridgeError, status: Status = "upstream_error") -> None:
-        """End the stream with an error event; has no effect on one that has ended."""
-        if self.ended:
-            return
-        self.ended = True
-        self.failure = failure
-        self.status = status
-        if not self.last:
-            self.last = encode_event(failure.body())
+    def _error_event(self, failure: BridgeError) -> bytes:
+        return encode_event(failure.body())
+
+    def _is_torn(self, event: Event) -> bool:
+        return (
+            event.data is not None
+            and event.data.strip() not in (b"", b"[DONE]")
+            and event.name != b"error"
+            and read_body(event.data) is None
+        )
 
     def _take(self, event: Event) -> bytes:
         data = event.data
@@ -139,13 +106,13 @@ class ChatStream:
             # No client's JSON parser survives an empty event.
             return b""
         found = read_body(data)
-        if found is None or _is_error(found) or event.name == b"error" or _says_only_error(data, found):
+        if found is None or is_error(found) or event.name == b"error" or _says_only_error(data, found):
             self._take_error(data, event, found)
             return b""
-        self.reading.take(found)
+        self._reading.take(found)
         if not self._admitted.usage_asked and _only_usage(found):
             return b""
-        if self.reading.erred:
+        if self._reading.erred:
             return self._take_choice_error(event, data, found)
         self.started = True
         return self._redactor.scrub(self._frame(event, data, found))
@@ -155,31 +122,26 @@ class ChatStream:
         failure: BridgeError = UpstreamFailed(
             "the provider ended the answer with an error", code="finish_reason_error"
         )
-        if self.reading.choice_error != b"null":
-            failure = in_band_failure({"error": value_of(self.reading.choice_error)}, self._redactor)
+        if self._reading.choice_error != b"null":
+            failure = in_band_failure({"error": value_of(self._reading.choice_error)}, self._redactor)
         self.fail(failure)
         return self._redactor.scrub(self._frame(event, data, found)) if self.started else b""
 
     def _take_done(self, event: Event) -> bytes:
-        if self.reading.complete:
+        if self._reading.complete:
             self.ended = True
             self.last = event.raw
         else:
             self._fail_unfinished("the provider's stream ended without a finish reason")
         return b""
 
-    def _fail_unfinished(self, message: str) -> None:
-        self.fail(UpstreamFailed(message, code="upstream_truncated"), "truncated")
-
     def _take_error(self, data: bytes, event: Event, found: Body | None) -> None:
         if found is None and event.name != b"error":
-            shown = data[:_TEXT_SHOWN].decode("utf-8", "replace")
-            message = self._redactor.message(f"the provider sent an event that is not a JSON object: {shown}")
-            self.fail(UpstreamFailed(message, code="invalid_upstream_event"))
+            self._fail_invalid(data)
             return
         failure = in_band_failure(value_of(data), self._redactor)
         if found is not None:
-            self.reading.take(found)
+            self._reading.take(found)
             self.last = encode_event(self._error_frame(data, failure))
         self.fail(failure)
 
@@ -195,28 +157,8 @@ class ChatStream:
         return self._redactor.scrub(_encode(fields))
 
     def _frame(self, event: Event, data: bytes, found: Body) -> bytes:
-        renamed = _with_alias(data, found, self._admitted)
-        if renamed is data:
-            return event.raw
-        if event.raw.count(data) == 1:
-            return event.raw.replace(data, renamed)
-        head = b"" if event.name is None else b"event: " + event.name + b"\n"
-        return head + encode_event(renamed)
-
-
-def error_event(message: str, type: str, code: str) -> bytes:
-    """An error as the last event of a stream."""
-    return encode_event(encode_error(message, type, None, code))
-
-
-def _is_torn(event: Event) -> bool:
-    """Whether an unterminated event is half of one."""
-    return (
-        event.data is not None
-        and event.data.strip() not in (b"", b"[DONE]")
-        and event.name != b"error"
-        and read_body(event.data) is None
-    )
+        renamed = with_alias(data, bytes(found.model), self._admitted.alias_json)
+        return event.raw if renamed is data else with_data(event, renamed)
 
 
 def _says_only_error(data: bytes, found: Body) -> bool:
@@ -228,24 +170,14 @@ def _only_usage(found: Body) -> bool:
     return not found.choices and found.usage is not ABSENT and bytes(found.usage) != b"null"
 
 
-def _is_error(found: Body) -> bool:
+def is_error(found: Body) -> bool:
+    """Whether a body or an event is an error by its own word."""
     return (found.error is not ABSENT and bytes(found.error) not in FALSY) or (
         found.object is not ABSENT and bytes(found.object) == b'"error"'
     )
 
 
-def _with_alias(data: bytes, found: Body, admitted: Admitted) -> bytes:
-    """`data` with its top-level `model` replaced in place; the same object where there is nothing to do."""
-    model, alias = bytes(found.model), admitted.alias_json
-    if model in (b"null", alias):
-        return data
-    if data.count(b'"model"') == 1:
-        # One such word in the whole text: if the value follows it, it is the one the decoder found at the top level.
-        for gap in (b'"model":', b'"model": '):
-            if gap + model in data:
-                return data.replace(gap + model, gap + alias, 1)
-    fields = split_or_none(data)
-    if fields is None:
-        return data
-    fields["model"] = Raw(alias)
-    return _encode(fields)
+CHAT_DIALECT = ChatDialect("chat", "/chat/completions", CHAT)
+COMPLETIONS_DIALECT = ChatDialect(
+    "completions", "/completions", Envelope("prompt", required=False, usage_option=True)
+)

@@ -73,7 +73,7 @@ class Reading:
         self._seen.add(index)
         finish = bytes(choice.finish_reason)
         if finish not in (b"null", b'""'):
-            reason = _text(finish)[:_FINISH_LIMIT]
+            reason = text_of(finish)[:_FINISH_LIMIT]
             self._finished[index] = reason
             self.erred = self.erred or reason == "error"
         if choice.usage is not ABSENT:
@@ -162,7 +162,7 @@ def _member(raw: bytes, name: str) -> bytes:
     return bytes(fields[name]) if fields and name in fields else b"null"
 
 
-def _text(raw: bytes) -> str:
+def text_of(raw: bytes) -> str:
     """A JSON string's value, or the text of anything else."""
     if raw[:1] == b'"' and b"\\" not in raw:
         return raw[1:-1].decode("utf-8", "replace")

@@ -81,19 +81,25 @@ def test_a_hostile_rollout_id_in_the_path_is_refused(rollout_id: str) -> None:
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        (CALL, (True, None)),
-        (at("a"), (True, "a")),
-        (at("a/b"), (True, "a/b")),
-        (at(""), (True, "")),
-        ("/v1/rollouts/chat/completions", (True, "")),
-        ("/v1/chat/completions/", (False, None)),
-        ("/v1/completions", (False, None)),
-        ("/chat/completions", (False, None)),
-        ("/", (False, None)),
+        (CALL, ("chat", None)),
+        (at("a"), ("chat", "a")),
+        (at("a/b"), ("chat", "a/b")),
+        (at(""), ("chat", "")),
+        ("/v1/rollouts/chat/completions", ("completions", "chat")),
+        ("/v1/rollouts/r-1/messages", ("messages", "r-1")),
+        ("/v1/responses", ("responses", None)),
+        ("/v1/embeddings", ("embeddings", None)),
+        ("/v1/chat/completions/", (None, None)),
+        ("/v1/completions", ("completions", None)),
+        ("/chat/completions", (None, None)),
+        ("/", (None, None)),
     ],
 )
-def test_the_path_of_a_call_is_known(path: str, found: tuple[bool, str | None]) -> None:
-    assert call_path(path) == found
+def test_the_path_of_a_call_tells_dialect_and_rollout(
+    path: str, found: tuple[str | None, str | None]
+) -> None:
+    dialect, rollout_id = call_path(path)
+    assert (dialect.name if dialect else None, rollout_id) == found
 
 
 # --- who may come in
@@ -436,9 +442,21 @@ def test_the_end_of_the_server_is_no_client_that_left() -> None:
 
 
 def test_a_call_is_served_within_a_task() -> None:
-    coroutine = serve_while_present(Served().bridge, a_call(b""), AsgiReply(Line(Served()).send), Departure())
-    with pytest.raises(RuntimeError):
-        coroutine.send(None)
+    async def main() -> None:
+        line = Line(Served())
+        coroutine = serve_while_present(line.served.bridge, a_call(b""), AsgiReply(line.send), Departure())
+        said = asyncio.get_running_loop().create_future()
+
+        def outside_of_a_task() -> None:
+            try:
+                coroutine.send(None)
+            except RuntimeError as error:
+                said.set_result(str(error))
+
+        asyncio.get_running_loop().call_soon(outside_of_a_task)
+        assert await said == "a call is served within a task"
+
+    asyncio.run(main())
 
 
 def test_anything_but_http_is_passed_over() -> None:

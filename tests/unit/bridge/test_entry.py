@@ -9,6 +9,7 @@ import pytest
 
 from fakes import FakeLedger, FakeTransport, a_bridge, a_call, admitted
 from osmosis_bridge.call import Admitted, Outcome, Usage
+from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.entry import Entry
 from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, UpstreamFailed
 
@@ -22,7 +23,7 @@ class Made:
         self.ledger = FakeLedger(**fields)
         self.bridge = a_bridge(FakeTransport(), self.ledger)
         self.bridge.accounts.next_seq("r-1")
-        self.entry = Entry(self.bridge.recorder, a_call(b"{}"))
+        self.entry = Entry(self.bridge.recorder, a_call(b"{}"), CHAT_DIALECT)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -31,7 +31,8 @@ from types import SimpleNamespace
 
 class CommonParams(SimpleNamespace):
     def __init__(self):
-        super().__init__(model=SimpleNamespace())
+        parts = {name: SimpleNamespace() for name in ("model", "cpuparams", "cpuparams_batch")}
+        super().__init__(**parts)
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,9 @@ ORDER = {"model": "/m.gguf", "alias": "tiny", "api_key": "k", "slots": 4, "conte
 
 def test_the_server_is_asked_for_a_private_and_repeatable_service(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("xllamacpp")
-    module.CommonParams = lambda: SimpleNamespace(model=SimpleNamespace())
+    module.CommonParams = lambda: SimpleNamespace(
+        model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+    )
     module.Server = lambda params: SimpleNamespace(listening_address="http://127.0.0.1:1", params=params)
     monkeypatch.setitem(sys.modules, "xllamacpp", module)
     server: Any = local_server.start_server(ORDER)
@@ -27,6 +31,34 @@ def test_the_server_is_asked_for_a_private_and_repeatable_service(monkeypatch: p
     assert (params.hostnames, params.port) == (["127.0.0.1"], 0)
     assert (params.n_parallel, params.n_ctx, params.kv_unified) == (4, 8192, False)
     assert (params.cache_prompt, params.cache_ram_mib) == (False, 0)
+    assert params.cpuparams.n_threads == params.cpuparams_batch.n_threads >= 1
+
+
+@pytest.mark.parametrize(("cpus", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
+def test_half_of_the_processors_compute_and_never_more_than_four(cpus: int, threads: int) -> None:
+    assert local_server.threads_for(cpus) == threads
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [
+        ("100000 100000", 1),
+        ("50000 100000", 1),
+        ("250000 100000", 2),
+        ("max 100000", 8),
+        ("rubbish", 8),
+        (None, 8),
+    ],
+)
+def test_the_quota_of_a_container_counts(
+    quota: str | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpu.max"
+    if quota is not None:
+        file.write_text(quota)
+    monkeypatch.setattr(local_server, "Path", lambda _: file)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert local_server.usable_cpus() == expected
 
 
 def answering(*replies: bytes) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from osmosis_bridge.sse import Event, EventSplitter, EventTooLarge, comment, encode_event, parse_event
@@ -146,3 +148,24 @@ def test_an_encoded_event_reads_back_as_the_same_data() -> None:
 def test_a_keep_alive_is_a_comment() -> None:
     assert comment() == b": keep-alive\n\n"
     assert contents(comment(b"x")) == [None]
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_a_large_event_in_one_byte_reads_takes_time_in_proportion(end: bytes) -> None:
+    stream = b'data: {"image":"' + b"x" * 300_000 + b'"}' + end
+    splitter = EventSplitter()
+    begun = time.process_time()
+    found = [event for place in range(len(stream)) for event in splitter.feed(stream[place : place + 1])]
+    # Generous: read again for each byte it would take minutes, and it takes half a second.
+    assert time.process_time() - begun < 9
+    assert [event.data for event in found] == [stream[6 : -len(end)]]
+
+
+def test_a_flood_of_blank_lines_is_neither_kept_nor_read_again_and_again() -> None:
+    splitter = EventSplitter(limit=1000)
+    begun = time.process_time()
+    for _ in range(300):
+        assert splitter.feed(b"\n" * 5_000) == []
+        assert splitter.feed(b"\r\n" * 5_000) == []
+    assert time.process_time() - begun < 9
+    assert [event.data for event in splitter.feed(b"data: a\n\n")] == [b"a"]

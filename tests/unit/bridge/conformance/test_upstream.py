@@ -20,7 +20,7 @@ def request(body: bytes, *headers: bytes) -> bytes:
 
 
 def said(text: str) -> bytes:
-    return b'{"messages":[{"role":"user","content":"%s"}]}' % text.encode()
+    return b'{"messages":[{"role":"user","content":"%s"}],"stream":true}' % text.encode()
 
 
 def received(body: bytes) -> Received:
@@ -133,6 +133,16 @@ def test_what_the_client_does_not_receive_in_time_is_noted() -> None:
         upstream.play("t.1", stream(Until(b"never", 0.05), b"data: 2\n\n"))
         await ask(wire)
         assert upstream.received("t.1")[0].late == b"never"
+
+    on_wire(work)
+
+
+def test_a_stream_is_played_only_to_who_asks_for_one() -> None:
+    async def work(upstream: ScriptedUpstream, wire: Wire) -> None:
+        upstream.play("t.1", stream(b"data: 1\n\n"))
+        await wire.send(request(said("case:t.1").replace(b"true", b"false")))
+        assert (await wire.reply(5)).content() == "hello"
+        assert upstream.received("t.1")[0].unstreamed
 
     on_wire(work)
 

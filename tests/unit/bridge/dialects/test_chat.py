@@ -9,7 +9,7 @@ import pytest
 
 from fakes import admitted, completion, delta, sse
 from osmosis_bridge.call import Usage
-from osmosis_bridge.dialects.chat import ChatStream, error_event, read_reply
+from osmosis_bridge.dialects.chat import CHAT_DIALECT, ChatStream, read_reply
 from osmosis_bridge.errors import UpstreamFailed
 from osmosis_bridge.redact import Redactor
 
@@ -547,5 +547,5 @@ def test_finishing_a_stream_that_has_ended_changes_nothing() -> None:
 
 
 def test_an_error_event_has_the_shape_that_openais_client_raises_on() -> None:
-    (frame,) = frames(error_event("m", "t", "c"))
+    (frame,) = frames(CHAT_DIALECT.error_event(UpstreamFailed("m", type="t", code="c")))
     assert frame == {"error": {"message": "m", "type": "t", "param": None, "code": "c"}}

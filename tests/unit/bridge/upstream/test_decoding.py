@@ -165,6 +165,16 @@ def test_a_bomb_unfolds_slice_by_slice(name: str) -> None:
     assert all(0 < size <= 2 * 1024 * 1024 + 2 * SLICE for size in sizes)
 
 
+@pytest.mark.parametrize(("name", "bits"), [("gzip", 31), ("deflate", 15), ("deflate (bare)", -15)])
+@pytest.mark.parametrize("size", [2 * SLICE, 3 * SLICE + 100])
+def test_all_that_can_be_known_comes_out_wherever_the_input_stops(name: str, bits: int, size: int) -> None:
+    encoded = ENCODERS[name](bytes(size))
+    for kept in range(2, len(encoded) + 1):
+        unfold = decoding(name)
+        unfold.feed(encoded[:kept])
+        assert sum(map(len, drain(unfold))) == len(zlib.decompressobj(bits).decompress(encoded[:kept])), kept
+
+
 def test_a_zstd_bomb_of_bare_repeats_stays_in_its_bounds() -> None:
     frame = zstandard.ZstdCompressor(level=19, write_content_size=False).compress(bytes(1 << 28))
     unfold = decoding("zstd")

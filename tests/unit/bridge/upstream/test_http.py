@@ -202,6 +202,33 @@ def test_only_a_safe_request_is_sent_again_after_a_kept_connection_died_under_it
 
 
 @loops
+def test_a_request_sent_again_takes_a_connection_that_was_not_kept(loop: str) -> None:
+    async def script(peer: Peer) -> None:
+        for turn in range(2):
+            await peer.request()
+            if turn and peer.place < 2:
+                peer.reset()
+                return
+            await both.wait()
+            await peer.send(REPLY)
+
+    both = asyncio.Event()
+
+    async def main() -> None:
+        async with serving(script) as server, HttpTransport() as transport:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(2):
+                    group.create_task(answer(transport, server))
+                await until(lambda: len(server.requests) == 2)
+                both.set()
+            assert transport.idle_connections == 2
+            assert await answer(transport, server, b"", b"GET") == b"hello"
+            assert server.connections == 3
+
+    run(loop, main)
+
+
+@loops
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n"])
 def test_a_get_is_not_sent_again_over_and_over_nor_after_a_reply_began(loop: str, begun: bytes) -> None:
     async def script(peer: Peer) -> None:

@@ -31,7 +31,11 @@ class FakeDesk:
 
 
 def ask(
-    method: str, target: str, parts: tuple[bytes, ...] = (b"",), headers: dict[str, str] | None = None, key: str = ""
+    method: str,
+    target: str,
+    parts: tuple[bytes, ...] = (b"",),
+    headers: dict[str, str] | None = None,
+    key: str = "",
 ) -> tuple[int, dict[bytes, bytes], bytes, FakeDesk]:
     path, _, query = target.partition("?")
     scope = {

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from runner_fakes import until_true
-
 from osmosis_runner.rollout.admission import RolloutRequest
 from osmosis_runner.rollout.agent import AgentWorkflow
 from osmosis_runner.rollout.author import AuthorLoop
 from osmosis_runner.rollout.clients import Clients
 from osmosis_runner.rollout.execution import Agent, Conclusion, Job, Verdict
 from osmosis_runner.rollout.registry import Status
+from runner_fakes import until_true
 
 
 class Sleeper(AgentWorkflow):
@@ -42,7 +41,9 @@ class Listener:
         self.replies[job.request.rollout_id] = json.loads(reply)
 
 
-def serve(check: Callable[[AuthorLoop], Awaitable[None]], most: int | None = None) -> list[tuple[str, Status]]:
+def serve(
+    check: Callable[[AuthorLoop], Awaitable[None]], most: int | None = None
+) -> list[tuple[str, Status]]:
     kept: list[tuple[str, Status]] = []
 
     def keep(job: Job, conclusion: Conclusion) -> None:

@@ -18,7 +18,10 @@ def test_without_openai_the_error_says_what_to_install(monkeypatch: pytest.Monke
 def test_every_client_shares_one_pool() -> None:
     async def main() -> None:
         clients = Clients()
-        first, second = clients.openai("http://127.0.0.1:1/v1/a", "k1"), clients.openai("http://127.0.0.1:1/v1/b", "k2")
+        first, second = (
+            clients.openai("http://127.0.0.1:1/v1/a", "k1"),
+            clients.openai("http://127.0.0.1:1/v1/b", "k2"),
+        )
         assert first._client is second._client
         assert (str(first.base_url), first.api_key) == ("http://127.0.0.1:1/v1/a/", "k1")
 

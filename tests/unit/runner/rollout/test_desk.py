@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from runner_fakes import until_true
 
 from osmosis_runner.rollout import desk as desk_module
 from osmosis_runner.rollout.author import AuthorLoop
@@ -15,6 +14,7 @@ from osmosis_runner.rollout.desk import Desk, HostSettings, Reply
 from osmosis_runner.rollout.execution import Job
 from osmosis_runner.rollout.registry import Status
 from osmosis_runner.rollout.watch import Blockage, Watch
+from runner_fakes import until_true
 
 
 class FakeAuthor:
@@ -202,7 +202,10 @@ def test_time_that_is_up_ends_a_phase_with_a_verdict() -> None:
         scene.desk.entered(second, Status.GRADING)
         await until_true(lambda: len(scene.author.cancelled) == 2)
         verdicts = [job.verdict.failure for job in (first, second) if job.verdict]
-        assert [(v.category, v.phase) for v in verdicts if v] == [("timeout", "workflow"), ("timeout", "grader")]
+        assert [(v.category, v.phase) for v in verdicts if v] == [
+            ("timeout", "workflow"),
+            ("timeout", "grader"),
+        ]
 
     play(check)
 
@@ -287,4 +290,3 @@ def test_health_tells_identity_load_and_capacity() -> None:
         assert scene.author.cancelled == ["a"]
 
     play(check, max_concurrent=3)
-

@@ -72,7 +72,9 @@ def boom(_ctx: Any) -> None:
 
 def test_a_rollout_runs_then_is_graded_and_tells_its_phases(tmp_path: Path) -> None:
     job, listener = job_of(tmp_path)
-    agent = Agent(workflow(lambda ctx: [*ctx.prompt, ANSWER]), grader(lambda ctx: ctx.set_reward(0.5)), Clients())
+    agent = Agent(
+        workflow(lambda ctx: [*ctx.prompt, ANSWER]), grader(lambda ctx: ctx.set_reward(0.5)), Clients()
+    )
     conclusion = asyncio.run(agent.execute(job))
     assert (conclusion.status, conclusion.reward, conclusion.label) == (Status.SUCCESS, 0.5, "yo")
     assert conclusion.sample is not None
@@ -120,7 +122,7 @@ def test_a_failing_workflow_keeps_what_it_attached_and_hides_its_bearer(tmp_path
     assert failure.traceback is not None
     assert "orb-secret-bearer" not in failure.traceback
     assert "test_execution.py" in failure.traceback
-    assert "execution.py\", line" not in failure.traceback.replace("test_execution.py", "")
+    assert 'execution.py", line' not in failure.traceback.replace("test_execution.py", "")
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), AssertionError()])
@@ -166,7 +168,7 @@ def test_a_plain_run_is_called_in_a_thread_of_its_own(tmp_path: Path) -> None:
     import threading
 
     class Plain(AgentWorkflow):
-        def run(self, ctx: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        def run(self, ctx: Any) -> Any:
             return [{"role": "assistant", "content": threading.current_thread().name}]
 
     conclusion = asyncio.run(Agent(Plain, None, Clients()).execute(job_of(tmp_path)[0]))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 
 from mock_provider import MockProvider
-
 from osmosis_runner.rollout.openai_client import openai_client, shared_http_client
 
 
@@ -14,7 +13,9 @@ def test_closing_one_client_leaves_the_others_connected() -> None:
         async with first:
             pass
         await first.close()
-        reply = await second.chat.completions.create(model="m", messages=[{"role": "user", "content": "SAY:still"}])
+        reply = await second.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "SAY:still"}]
+        )
         await pool.end()
         return reply.choices[0].message.content
 

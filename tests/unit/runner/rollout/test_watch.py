@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -43,7 +44,7 @@ class Side:
         self._answer_after = answer_after
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
-    def __enter__(self) -> Side:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -14,9 +14,14 @@ def test_a_transparent_proxy_passes_every_case_of_content() -> None:
     assert failed(*(case.id for case in CASES)) == []
 
 
-def test_a_delta_given_an_index_is_caught() -> None:
-    fault = Faults(reply=on_body(b'"tool_calls":[{"id"', b'"tool_calls":[{"index":0,"id"'))
-    assert failed("T1-no-index", "T1-whole", faults=fault) == ["T1-no-index"]
+def test_tool_calls_that_run_together_are_caught() -> None:
+    fault = Faults(reply=on_body(b'"index":2,"function"', b'"index":0,"function"'))
+    assert failed("T1-interleaved", "T1-whole", faults=fault) == ["T1-interleaved"]
+
+
+def test_a_member_added_to_a_message_is_caught() -> None:
+    fault = Faults(reply=on_body(b'"content":null}', b'"content":null,"function_call":null}'))
+    assert failed("T11-nulls", "T11-choice", faults=fault) == ["T11-nulls"]
 
 
 def test_a_renamed_member_is_caught() -> None:

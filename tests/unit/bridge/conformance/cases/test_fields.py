@@ -39,7 +39,7 @@ def test_an_added_field_is_caught() -> None:
     def add(body: bytes) -> bytes:
         return body.replace(b'{"model"', b'{"usage":{"include":true},"model"', 1)
 
-    assert failed("F1-user", faults=Faults(request=add)) == ["F1-user"]
+    assert failed("F1-user", "F19-random", faults=Faults(request=add)) == ["F19-random"]
 
 
 def test_reordered_properties_of_a_schema_are_caught() -> None:
@@ -56,4 +56,4 @@ def test_a_message_given_other_words_is_caught() -> None:
     def rewrite(body: bytes) -> bytes:
         return body.replace(b'"content":"case:', b'"content":"please case:')
 
-    assert failed("F1-user", faults=Faults(request=rewrite)) == ["F1-user"]
+    assert failed("F1-user", "F19-random", faults=Faults(request=rewrite)) == ["F19-random"]

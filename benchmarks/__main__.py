@@ -1,0 +1,273 @@
+"""`python -m benchmarks [FORM]`: measures, shows, and publishes what was measured on a quiet machine.
+
+Never hangs: every step has a time limit and so has the whole. Whatever happens, what was measured is on disk and no
+process is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from benchmarks import bridge, native_lane, report, runners
+from benchmarks.contestants import DIRECT, NGINX, OURS, Contestant, direct, nginx, ours
+from benchmarks.contestants import peers as peer_contestants
+from benchmarks.environments import Installer, Unusable
+from benchmarks.machine import (
+    adopt_orphans,
+    choose_cores,
+    describe,
+    load_average,
+    raise_file_limit,
+    wait_until_quiet,
+)
+from benchmarks.plan import FORMS, Form
+from benchmarks.processes import end_descendants
+from benchmarks.results import Book
+from benchmarks.runners import Runner, run_rows
+from benchmarks.session import Session, rotated
+from benchmarks.tools import ToolFailed, find_tools, running_upstream
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "performance.md"
+PARTS = ("bridge", "streams", "start", "rows", "defaults", "native")
+OVERTIME_S = 180
+FILES_NEEDED = 12_000
+
+
+class Interrupted(Exception):
+    """The run is to end now: a signal, or its time is over by far."""
+
+
+def main(arguments: list[str]) -> int:
+    """Measure; 0 when something was measured, 1 otherwise."""
+    options = parse(arguments)
+    console = Console(stderr=True)
+    form = FORMS[options.form]
+    if options.minutes:
+        form = replace(form, minutes=options.minutes)
+    adopt_orphans()
+    folder = HERE / ".work" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    folder.mkdir(parents=True)
+    book: Book | None = None
+    try:
+        with limited(form.minutes * 60 + OVERTIME_S + (900 if options.peers else 0)):
+            book = run(options, form, folder, lambda text: console.print(text, style="dim", markup=False))
+    except (Interrupted, ToolFailed) as error:
+        console.print(f"ended early: {error}", style="red", markup=False)
+    finally:
+        end_descendants()
+        shutil.rmtree(folder, ignore_errors=True)
+    book = book or options.book
+    if book is None or not book.observations:
+        console.print("nothing was measured", style="red")
+        return 1
+    output = Console()
+    report.show(book, output if output.is_terminal else Console(width=200))
+    conclude(book, options.publish, console)
+    return 0
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure the bridge and the runner beside their peers."
+    )
+    parser.add_argument("form", nargs="?", default="quick", choices=list(FORMS), help="how long and how often")
+    parser.add_argument(
+        "--peers", action="store_true", help="install the peers that are missing (always in the full form)"
+    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter for the peers' environments, 3.12 or 3.13")
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="measure this part only; may be repeated"
+    )
+    parser.add_argument("--minutes", type=float, help="most minutes the run may take")
+    parser.add_argument(
+        "--no-publish", dest="publish", action="store_false", help="leave docs/performance.md as it is"
+    )
+    options = parser.parse_args(arguments)
+    options.peers = options.peers or options.form == "full"
+    options.only = options.only or list(PARTS)
+    options.book = None
+    return options
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `Interrupted` in the block on SIGINT, on SIGTERM, and when so many seconds are over."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGALRM:
+            raise Interrupted(f"it took longer than {seconds / 60:.0f} minutes")
+        raise Interrupted(signal.Signals(number).name)
+
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.signal(number, stop) for number in caught]
+    signal.alarm(round(seconds))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        for number, handler in zip(caught, before, strict=True):
+            signal.signal(number, handler)
+
+
+def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[str], None]) -> Book:
+    """Prepare, wait for quiet, and measure every part."""
+    book = new_book(form)
+    options.book = book
+    installer = Installer(options.peers, options.python, tell)
+    cores, tools = choose_cores(), find_tools(choose_cores())
+    if raise_file_limit() < FILES_NEEDED:
+        book.note("few files may be open here (ulimit -n): 5,000 streams will lose some")
+    others = peer_contestants(installer, book.note)
+    their_runners = runners.peers(installer, book.note) if "rows" in options.only else []
+    contestants = [direct(), ours(), *others]
+    describe_contestants(book, contestants, their_runners)
+    book.head |= {"tools": tools.describe(), "cores_apart": cores.apart}
+    book.head["quiet"] = wait_until_quiet(form.settle_s, tell)
+    book.head["load"] = round(load_average(), 2)
+    if not book.head["quiet"]:
+        tell(f"the machine is not quiet (load average {load_average():.2f}): figures will not be published")
+    with running_upstream(tools, folder) as upstream:
+        until = time.monotonic() + form.minutes * 60
+        session = Session(tools, upstream, cores, folder, book, until, tell)
+        measure(session, form, contestants, [runners.ours(), *their_runners], installer, options.only)
+    return book
+
+
+def new_book(form: Form) -> Book:
+    """An empty book, on disk from the start."""
+    results = HERE / ".results"
+    results.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    head: dict[str, object] = {
+        "started": f"{now:%Y-%m-%d %H:%M} UTC",
+        "form": form.name,
+        "machine": describe(),
+        "versions": {},
+        "titles": {},
+        "quiet": False,
+    }
+    return Book(results / f"{now:%Y%m%dT%H%M%S}-{form.name}.json", head)
+
+
+def describe_contestants(book: Book, contestants: list[Contestant], others: list[Runner]) -> None:
+    """Names and versions into the head of the book."""
+    named = [*contestants, *others]
+    book.head["titles"] = {one.name: one.title for one in reversed(named)}
+    book.head["versions"] = {one.title: dict(one.versions) for one in named}
+
+
+def measure(
+    session: Session,
+    form: Form,
+    contestants: list[Contestant],
+    all_runners: list[Runner],
+    installer: Installer,
+    parts: list[str],
+) -> None:
+    """Every part, in the order in which a run that is cut short is worth most."""
+    work: dict[str, Callable[[], None]] = {
+        "bridge": lambda: measure_bridge(session, form, contestants),
+        "streams": lambda: measure_streams(session, form, contestants, installer),
+        "start": lambda: measure_start(session, form, contestants),
+        "defaults": lambda: bridge.defaults(session, form.defaults_s, form.defaults_rounds),
+        "native": lambda: native_lane.measure(session, form.native_s, form.native_rounds),
+        "rows": lambda: measure_rows(session, form, all_runners),
+    }
+    for part, step in work.items():
+        if part in parts:
+            step()
+
+
+def measure_bridge(session: Session, form: Form, contestants: list[Contestant]) -> None:
+    """Throughput and latency, rounds across contestants."""
+    phases = form.phases
+    for round_ in range(form.rounds):
+        for contestant in rotated(contestants, round_):
+            what = f"{contestant.name}: throughput and latency, round {round_ + 1} of {form.rounds}"
+            seconds = phases.small + phases.large + 2 * phases.paced + 6
+            bridge.attempt(session, contestant, what, seconds, _visit(form, round_))
+
+
+def _visit(form: Form, round_: int) -> Callable[[Session, Contestant], None]:
+    return lambda session, contestant: bridge.visit(session, contestant, form.phases, round_)
+
+
+def measure_streams(
+    session: Session, form: Form, contestants: list[Contestant], installer: Installer
+) -> None:
+    """Every shape, rounds across contestants; no more streams than a contestant is made for."""
+    streaming_nginx: Contestant | None = None
+    with contextlib.suppress(Unusable):
+        streaming_nginx = nginx(installer, streaming=True)
+    for round_ in range(form.stream_rounds):
+        for shape in form.shapes:
+            for contestant in rotated(contestants, round_):
+                most = contestant.most_streams
+                if most < shape.streams and contestant.name not in (OURS, NGINX, DIRECT):
+                    continue
+                what = f"{contestant.name}: {shape.measure}, round {round_ + 1} of {form.stream_rounds}"
+                seconds = (shape.chunks * shape.gap_ms + shape.ramp_ms) / 1e3 + 6
+                prepared = bridge.for_streams(contestant, streaming_nginx)
+                bridge.attempt(session, prepared, what, seconds, _streams(shape, round_))
+
+
+def _streams(shape: bridge.Shape, round_: int) -> Callable[[Session, Contestant], None]:
+    return lambda session, contestant: bridge.stream_visit(session, contestant, shape, round_)
+
+
+def measure_start(session: Session, form: Form, contestants: list[Contestant]) -> None:
+    """Start-up alone, more often than the visits give it."""
+    for round_ in range(form.start_rounds):
+        for contestant in rotated(contestants, round_):
+            if contestant.launch is not None:
+                what = f"{contestant.name}: start, round {round_ + 1} of {form.start_rounds}"
+                bridge.attempt(session, contestant, what, 4, _start(round_))
+
+
+def _start(round_: int) -> Callable[[Session, Contestant], None]:
+    return lambda session, contestant: bridge.start_up(session, contestant, round_)
+
+
+def measure_rows(session: Session, form: Form, all_runners: list[Runner]) -> None:
+    """Runners over the same rows, the small runs first."""
+    mine, *others = all_runners
+    run_rows(session, replace(mine, name="warm-up"), 20, 0)
+    plan = [(count, round_, mine) for count, rounds in form.rows for round_ in range(rounds)]
+    plan += [(count, 0, other) for other in others for count in form.peer_rows.get(other.name, ())]
+    for count, round_, runner in sorted(plan, key=lambda step: (step[0], step[1])):
+        run_rows(session, runner, count, round_)
+
+
+def conclude(book: Book, wanted: bool, console: Console) -> None:  # noqa: FBT001 - it is the flag of the command line
+    """Publish what may be published, and say where things are."""
+    latest = book.path.with_name("latest.json")
+    latest.write_bytes(book.path.read_bytes())
+    console.print(f"raw observations: {book.path.relative_to(ROOT)}", markup=False)
+    if not wanted:
+        return
+    if not book.head.get("quiet"):
+        console.print(
+            "docs/performance.md was left as it is: the machine was not quiet", style="yellow", markup=False
+        )
+        return
+    for path in report.publish(book, PAGE):
+        console.print(f"wrote {path.relative_to(ROOT)}", markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""What makes a wire format: its route, its envelope, its replies, its streams, its errors.
+
+A dialect decides and does no I/O; the one that serves asks it and knows none of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from osmosis_bridge.call import Admitted, Outcome
+from osmosis_bridge.dialects.stream import Stream
+from osmosis_bridge.errors import BridgeError
+from osmosis_bridge.policy import Envelope
+from osmosis_bridge.redact import Redactor
+from osmosis_bridge.sse import encode_event
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class Dialect(ABC):
+    """One wire format; `path` is what stands behind a base URL, on the bridge and at the provider alike."""
+
+    def __init__(self, name: str, path: str, envelope: Envelope) -> None:
+        self.name = name
+        self.path = path
+        self.path_bytes = path.encode()
+        self.envelope = envelope
+
+    @abstractmethod
+    def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
+        """A plain reply that came with HTTP 2xx: what is passed on, and how the call ended.
+
+        Raises `UpstreamFailed` where the body is an error or no answer at all.
+        """
+
+    @abstractmethod
+    def open_stream(self, admitted: Admitted, redactor: Redactor) -> Stream:
+        """A stream that begins."""
+
+    def error_body(self, error: BridgeError) -> bytes:
+        """An error as a reply of its own."""
+        return error.body()
+
+    def error_event(self, error: BridgeError) -> bytes:
+        """An error as the last event of a stream."""
+        return encode_event(error.body())
+
+    def headers(self, key: str | None, client: Mapping[bytes, bytes]) -> Headers:
+        """What goes out beside the usual headers; `client` are the caller's, of which few may pass."""
+        return ()

@@ -1,0 +1,58 @@
+"""OpenAI embeddings: a plain reply with vectors that are passed on unread."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from osmosis_bridge.call import Admitted, Outcome
+from osmosis_bridge.dialects.alias import with_alias
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, value_of
+from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.stream import Stream
+from osmosis_bridge.errors import Refused
+from osmosis_bridge.policy import Envelope
+from osmosis_bridge.provider_errors import in_band_failure, read_failure
+from osmosis_bridge.redact import Redactor
+from osmosis_bridge.usage import read_usage
+
+
+class _Body(msgspec.Struct, gc=False):
+    model: Raw = ABSENT
+    data: Raw = ABSENT
+    usage: Raw = ABSENT
+    error: Raw = ABSENT
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+class EmbeddingsDialect(Dialect):
+    """`/embeddings`: `input` in, a list of vectors out; there are no streams."""
+
+    def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
+        """The reply, its `model` the client's own name."""
+        try:
+            found = _decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            failure = read_failure(502, body, redactor)
+            failure.code = "invalid_upstream_reply"
+            raise failure from None
+        if bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
+            raise in_band_failure(value_of(body), redactor)
+        usage, cost = read_usage(bytes(found.usage))
+        outcome = Outcome(
+            status="ok",
+            http_status=200,
+            usage=usage,
+            usage_source="missing" if usage is None else "provider",
+            cost_usd=cost,
+        )
+        return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), outcome
+
+    def open_stream(self, admitted: Admitted, redactor: Redactor) -> Stream:
+        """There is none."""
+        raise Refused("embeddings have no stream", code="invalid_stream", param="stream")
+
+
+EMBEDDINGS_DIALECT = EmbeddingsDialect("embeddings", "/embeddings", Envelope("input", streams=False))

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmosis_bridge.upstream.http import HttpTransport
+from osmosis_runner import launch
+from osmosis_runner.child import Nursery
+from osmosis_runner.faults import LaunchError
+from osmosis_runner.launch import (
+    LaunchSpec,
+    find_uv,
+    server_command,
+    server_environ,
+    start_server,
+    sync_project,
+)
+
+SERVER = """
+import http.server, json, os
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({"instance_id": os.environ["_OSMOSIS_ROLLOUT_INSTANCE_ID"], %s}).encode()
+        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args): pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["_OSMOSIS_ROLLOUT_PORT"])), H).serve_forever()
+"""
+AMBIENT = {
+    "PATH": "/bin",
+    "HOME": "/h",
+    "LC_ALL": "C",
+    "SSL_CERT_FILE": "/c",
+    "OPENAI_API_KEY": "sk-1",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "HTTPS_PROXY": "http://user:pass@proxy",
+    "VIRTUAL_ENV": "/v",
+}
+
+
+def spec(
+    folder: Path, entrypoint: str = "main.py", environ: Mapping[str, str] = AMBIENT, **more: Any
+) -> LaunchSpec:
+    extra = {"MODE": "fast", "MY_SECRET": "given"}
+    return LaunchSpec(folder, entrypoint, folder / "trials", environ, extra, **more)
+
+
+def test_only_what_is_allowed_reaches_the_rollout() -> None:
+    environ = server_environ(spec(Path("/r")), 81, "inst", "key")
+    assert environ == {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "SSL_CERT_FILE": "/c",
+        "MODE": "fast",
+        "MY_SECRET": "given",
+        "_OSMOSIS_ROLLOUT_PORT": "81",
+        "_OSMOSIS_ROLLOUT_ARTIFACT_ROOT": "/r/trials",
+        "_OSMOSIS_ROLLOUT_INSTANCE_ID": "inst",
+        "_OSMOSIS_ROLLOUT_API_KEY": "key",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def test_a_rollout_cannot_take_over_the_supervisors_variables() -> None:
+    taking = LaunchSpec(Path("/r"), "m.py", Path("/t"), {}, {"_OSMOSIS_ROLLOUT_PORT": "1", "PATH": "/mine"})
+    environ = server_environ(taking, 81, "inst", "key")
+    assert (environ["_OSMOSIS_ROLLOUT_PORT"], environ["PATH"]) == ("81", "/mine")
+
+
+def test_secrets_do_not_show_in_a_spec() -> None:
+    assert "given" not in repr(spec(Path("/r")))
+    assert "sk-1" not in repr(spec(Path("/r")))
+
+
+def test_a_folder_without_a_project_runs_in_this_interpreter(tmp_path: Path) -> None:
+    assert server_command(spec(tmp_path)) == [sys.executable, "main.py"]
+    assert server_command(spec(tmp_path, python="/other/python")) == ["/other/python", "main.py"]
+
+
+def test_a_project_runs_through_uv_and_never_fetches_an_interpreter_by_surprise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(launch, "find_uv", lambda: "/bin/uv")
+    command = server_command(spec(tmp_path, python="3.12"))
+    assert command == [
+        "/bin/uv",
+        "run",
+        "--no-sync",
+        "--python",
+        "3.12",
+        "--project",
+        ".",
+        "python",
+        "main.py",
+    ]
+    assert server_environ(spec(tmp_path), 1, "i", "k")["UV_PYTHON_DOWNLOADS"] == "never"
+
+
+def test_uv_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("osmosis_runner.launch.sysconfig.get_path", lambda _name: str(tmp_path))
+    monkeypatch.setattr("osmosis_runner.launch.shutil.which", lambda _name: None)
+    with pytest.raises(LaunchError, match="pip install uv"):
+        find_uv()
+    (tmp_path / "uv").touch()
+    assert find_uv() == str(tmp_path / "uv")
+
+
+def start(given: LaunchSpec) -> tuple[int, int | None]:
+    async def main() -> tuple[int, int | None]:
+        async with HttpTransport() as transport:
+            server = await start_server(given, transport, Nursery(), lambda lines: None)
+            await server.child.stop(1)
+            return server.port, server.health.capacity
+
+    return asyncio.run(main())
+
+
+def test_a_server_that_answers_as_itself_is_ready(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(SERVER % '"max_queue_depth": 7')
+    assert start(spec(tmp_path))[1] == 7
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("raise SystemExit('no module named x')", "exited with code 1; its last output: no module named x"),
+        ("import os; os._exit(3)", "exited with code 3 and said nothing"),
+        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+    ],
+)
+def test_a_server_that_dies_is_described(tmp_path: Path, program: str, words: str) -> None:
+    (tmp_path / "main.py").write_text(program)
+    with pytest.raises(LaunchError) as caught:
+        start(spec(tmp_path))
+    assert words in caught.value.message
+
+
+def test_a_port_that_somebody_else_serves_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(SERVER.replace("_OSMOSIS_ROLLOUT_INSTANCE_ID", "HOME") % '"x": 1')
+    (tmp_path / "main.py").write_text("import time; time.sleep(60)")
+
+    async def main() -> None:
+        async with HttpTransport() as transport:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            other = await start_other(tmp_path, port)
+            try:
+                await start_server(spec(tmp_path, port=port), transport, Nursery(), lambda lines: None)
+            finally:
+                other.kill()
+                await other.wait()
+
+    with pytest.raises(LaunchError, match="another process already listens"):
+        asyncio.run(main())
+
+
+async def start_other(folder: Path, port: int) -> asyncio.subprocess.Process:
+    environ = {"HOME": "somebody", "_OSMOSIS_ROLLOUT_PORT": str(port)}
+    process = await asyncio.create_subprocess_exec(sys.executable, "other.py", cwd=folder, env=environ)
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.02)
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return process
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "HEALTHY_WITHIN_S", 0.2)
+    (tmp_path / "main.py").write_text("import time; time.sleep(60)")
+    with pytest.raises(LaunchError, match="not usable"):
+        start(spec(tmp_path))
+
+
+def test_a_sandbox_that_needs_a_public_address_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(SERVER % '"chat_endpoint": {"requires_public_url": True}')
+    with pytest.raises(LaunchError, match="public URL"):
+        start(spec(tmp_path))
+
+
+@pytest.mark.parametrize(("status", "refused"), [(0, False), (2, True)])
+def test_an_environment_that_cannot_be_made_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, refused: bool
+) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text(f"#!/bin/sh\necho no matching distribution\nexit {status}\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(launch, "find_uv", lambda: str(uv))
+    said: list[str] = []
+
+    async def main() -> None:
+        await sync_project(spec(tmp_path), Nursery(), said.extend)
+
+    if refused:
+        with pytest.raises(LaunchError, match="no matching distribution"):
+            asyncio.run(main())
+    else:
+        asyncio.run(main())
+    assert said == ["no matching distribution"]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mock_provider import MockProvider
+from osmosis_runner.errors import RunnerError
+from rollouts_under_test import Watcher, make_workspace, row
+
+
+def test_stages_are_told_in_order_and_nothing_is_left_beside_the_run(tmp_path: Path) -> None:
+    watcher = Watcher()
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row(), row()], batch_size=2)
+        workspace.run(watcher)
+    words = [" ".join(stage.split()[:2]) for stage in watcher.stages]
+    assert words == ["starting the", "checking model", "starting rollout", "rollout server", "running 2"]
+    output = workspace.run_dir().parent
+    assert {path.name for path in output.iterdir()} == {".locks", "r"}
+    assert {path.name for path in (output / ".locks").iterdir()} == {"r.lock"}
+
+
+def test_the_log_holds_the_stages_and_no_line_per_call(tmp_path: Path) -> None:
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row()] * 3)
+        workspace.run()
+    log = (workspace.run_dir() / "logs.txt").read_text()
+    assert "[run] checking model openai/mock" in log
+    assert '"event":"call"' not in log
+    assert (workspace.run_dir() / "calls.jsonl").read_text().count("\n") == 4
+
+
+def test_a_rate_limited_model_is_a_warning_and_the_run_goes_on(tmp_path: Path) -> None:
+    class Opening(Watcher):
+        def started(self, progress: object) -> None:
+            provider.status = None
+
+    watcher = Opening()
+    with MockProvider() as provider:
+        provider.status = 429
+        workspace = make_workspace(tmp_path, provider.url, [row()])
+        outcome = workspace.run(watcher)
+    assert [warning.code for warning in watcher.warnings] == ["MODEL_BUSY"]
+    assert outcome.succeeded == 1
+
+
+def test_a_preflight_can_be_left_out(tmp_path: Path) -> None:
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row()])
+        workspace.run(skip_preflight=True)
+        assert [body["messages"][-1]["content"] for body in provider.bodies] == ["SAY:ok "]
+
+
+def test_a_model_that_no_bridge_can_serve_leaves_nothing(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, "http://127.0.0.1:9/v1", [row()])
+    config = workspace.config.read_text().replace("openai/mock", "")
+    workspace.config.write_text(config)
+    with pytest.raises(RunnerError):
+        workspace.run()
+    assert not workspace.run_dir().exists()
+
+
+def test_a_fresh_start_that_cannot_begin_leaves_the_old_run_where_it_was(tmp_path: Path) -> None:
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row()])
+        first = workspace.run()
+        (tmp_path / "rollouts/t/main.py").write_text("raise SystemExit('broken')\n")
+        with pytest.raises(RunnerError, match="broken"):
+            workspace.run(fresh=True)
+    manifest = json.loads((workspace.run_dir() / "manifest.json").read_text())
+    assert manifest["local_run_id"] == first.local_run_id
+    assert {path.name for path in workspace.run_dir().parent.iterdir()} == {".locks", "r"}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmosis_runner.errors import ConfigError, DatasetNotFound, ResumeMismatch, RunDirError, RunLocked
+from osmosis_runner.journal import Journal
+from osmosis_runner.journal_record import JournalRecord
+from osmosis_runner.lock import lock_holder
+from osmosis_runner.preparation import Prepared, find_dataset, prepare
+from osmosis_runner.rundir import Manifest, create_run
+from rollouts_under_test import Workspace, make_workspace, row
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path, "http://127.0.0.1:9/v1", [row(str(number)) for number in range(5)], n=2)
+
+
+def prepared(workspace: Workspace, **changes: object) -> Prepared:
+    ready = prepare(workspace.options(**changes))
+    ready.lock.release()
+    return ready
+
+
+def begin(workspace: Workspace, *records: JournalRecord) -> None:
+    """Make the run's directory as an earlier invocation would have left it."""
+    ready = prepared(workspace)
+    manifest = Manifest("1" * 32, "r", "2026-01-01T00:00:00Z", ready.checked.inputs)
+    run = create_run(ready.checked.output, manifest, ready.checked.rows.rows, {})
+    with Journal.open(run.events) as journal:
+        journal.append(records)
+
+
+def record(row_index: int, run_index: int, status: str = "success") -> JournalRecord:
+    return JournalRecord(
+        row_index=row_index,
+        run_index=run_index,
+        rollout_id=f"r{row_index}{run_index}",
+        status=status,  # pyright: ignore[reportArgumentType]
+        duration_ms=1,
+    )
+
+
+def test_the_plan_says_what_will_run(workspace: Workspace) -> None:
+    plan = prepared(workspace, rows="1-3", max_in_flight=7).plan
+    assert (plan.selected_rows, plan.total_rows, plan.runs_per_row) == (3, 5, 2)
+    assert (plan.total_items, plan.pending_items, plan.recorded_items) == (6, 6, 0)
+    assert (plan.run_name, plan.max_in_flight, plan.dataset_source) == ("r", 7, "workspace")
+    assert plan.output_path == workspace.run_dir()
+
+
+def test_nothing_but_a_lock_file_is_created(workspace: Workspace) -> None:
+    prepared(workspace)
+    output = workspace.run_dir().parent
+    assert [path.name for path in output.iterdir()] == [".locks"]
+
+
+def test_the_lock_is_held_and_refuses_another(workspace: Workspace) -> None:
+    ready = prepare(workspace.options())
+    try:
+        with pytest.raises(RunLocked):
+            prepare(workspace.options())
+        prepare(workspace.options(name="other")).lock.release()
+    finally:
+        ready.lock.release()
+    assert lock_holder(workspace.run_dir().parent, "r") is None
+
+
+def test_what_is_recorded_is_not_pending(workspace: Workspace) -> None:
+    begin(workspace, record(0, 0), record(0, 1, "failed"), record(1, 0, "skipped"))
+    ready = prepared(workspace)
+    assert (ready.counts.pending, ready.counts.recorded) == (7, 3)
+    assert ready.earlier is not None
+    assert prepared(workspace, retry_failed=True).counts.pending == 8
+    assert prepared(workspace, retry_failed=True, retry_skipped=True).counts.pending == 9
+
+
+def test_other_inputs_are_refused_and_the_lock_let_go(workspace: Workspace) -> None:
+    begin(workspace)
+    (workspace.root / "rollouts/t/main.py").write_text("changed = True\n")
+    with pytest.raises(ResumeMismatch, match=r"main\.py"):
+        prepare(workspace.options())
+    assert lock_holder(workspace.run_dir().parent, "r") is None
+    fresh = prepared(workspace, fresh=True)
+    assert fresh.earlier is None
+    assert fresh.archived is not None
+    assert fresh.counts.pending == 10
+
+
+def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
+    assert prepared(workspace, name=None).name.count("-") == 2
+    with pytest.raises(RunDirError):
+        prepare(workspace.options(name="../x"))
+
+
+def test_a_dataset_is_found_by_its_name_or_taken_as_given(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "d.csv").touch()
+    assert find_dataset("d", None, tmp_path) == (tmp_path / "data" / "d.csv", "workspace")
+    (tmp_path / "data" / "d.jsonl").touch()
+    assert find_dataset("d", None, tmp_path)[0].name == "d.jsonl"
+    assert find_dataset("d", tmp_path / "x.jsonl", tmp_path) == (tmp_path / "x.jsonl", "explicit")
+
+
+def test_a_missing_dataset_is_told_with_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "other.jsonl").touch()
+    with pytest.raises(DatasetNotFound, match=r"data/ holds other\.jsonl"):
+        find_dataset("d", None, tmp_path)
+
+
+def test_a_missing_entrypoint_is_a_config_error(workspace: Workspace) -> None:
+    (workspace.root / "rollouts/t/main.py").unlink()
+    with pytest.raises(ConfigError, match=r"main\.py"):
+        prepare(workspace.options())

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmosis_runner.projection import Projector
+from osmosis_runner.redaction import run_redactor
+from osmosis_runner.rundir import RunDir
+from osmosis_runner.trajectory import Attempt, build_trajectory
+from runner_fakes import ended
+
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "my hush-hush"},
+]
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.warnings: list[str] = []
+        self.run = RunDir(root)
+        self.projector = Projector(
+            self.run, "openai/true", run_redactor({}, ["hush-hush"]), self.warnings.append
+        )
+        self.projector.prepare()
+
+    def trial(self, rollout_id: str = "r0") -> Path:
+        folder = self.run.trial(rollout_id)
+        (folder / "artifacts").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def leave_trajectory(self, rollout_id: str = "r0", owner: str | None = None) -> Path:
+        path = self.trial(rollout_id) / "trajectory.json"
+        path.write_text(json.dumps(build_trajectory(MESSAGES, Attempt(owner or rollout_id, 0, 0), "1")))
+        return path
+
+    def kept(self) -> Any:
+        path = self.run.trajectory(0, 0)
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def artifacts(self) -> list[str]:
+        folder = self.run.artifacts(0, 0)
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_trajectory_gets_the_true_model_and_the_usage_of_its_calls(scene: Scene) -> None:
+    scene.leave_trajectory()
+    usage = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
+    call = {
+        "call_id": "c",
+        "rollout_id": "r0",
+        "seq": 1,
+        "status": "ok",
+        "usage": usage,
+        "usage_source": "provider",
+    }
+    assert scene.projector.project(ended(0).record, [call])
+    assert scene.kept()["agent"]["model_name"] == "openai/true"
+    assert scene.kept()["final_metrics"]["total_prompt_tokens"] == 10
+
+
+def test_no_secret_stays_in_a_trajectory_here_or_where_it_came_from(scene: Scene) -> None:
+    source = scene.leave_trajectory()
+    assert scene.projector.project(ended(0).record, [])
+    assert "hush-hush" not in scene.run.trajectory(0, 0).read_text()
+    assert "hush-hush" not in source.read_text()
+    assert "[REDACTED]" in source.read_text()
+
+
+@pytest.mark.parametrize("content", ["no json", "{}", "[]", '{"schema_version":"ATIF-v1.7"}'])
+def test_a_trajectory_that_is_none_is_left_where_it_is(scene: Scene, content: str) -> None:
+    (scene.trial() / "trajectory.json").write_text(content)
+    assert not scene.projector.project(ended(0).record, [])
+    assert scene.kept() is None
+    assert len(scene.warnings) == 1
+
+
+def test_the_trajectory_of_another_rollout_is_not_taken(scene: Scene) -> None:
+    scene.leave_trajectory(owner="somebody-else")
+    assert not scene.projector.project(ended(0).record, [])
+
+
+def test_links_and_special_files_are_passed_over(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("outside")
+    trial = scene.trial()
+    (trial / "artifacts" / "a.txt").write_text("a")
+    (trial / "artifacts" / "deep").mkdir()
+    (trial / "artifacts" / "deep" / "manifest.json").write_text("deep ones are ordinary")
+    (trial / "artifacts" / "manifest.json").write_text("reserved")
+    (trial / "artifacts" / "link").symlink_to(tmp_path / "outside")
+    (trial / "artifacts" / "folder").symlink_to(tmp_path)
+    os.mkfifo(trial / "artifacts" / "pipe")
+    (trial / "trajectory.json").symlink_to(tmp_path / "outside")
+    assert not scene.projector.project(ended(0).record, [])
+    assert scene.artifacts() == ["a.txt", "deep/manifest.json"]
+    assert len(scene.warnings) == 4
+
+
+def test_a_later_attempt_replaces_what_an_earlier_one_left(scene: Scene) -> None:
+    scene.leave_trajectory()
+    (scene.trial() / "artifacts" / "old.txt").write_text("old")
+    scene.projector.project(ended(0).record, [])
+    (scene.trial("second") / "artifacts" / "new.txt").write_text("new")
+    assert not scene.projector.project(ended(0, rollout_id="second", attempt=2).record, [])
+    assert scene.artifacts() == ["new.txt"]
+    assert scene.kept() is None
+
+
+def test_an_attempt_without_a_folder_leaves_nothing(scene: Scene) -> None:
+    assert not scene.projector.project(ended(0).record, [])
+    assert (scene.warnings, scene.artifacts()) == ([], [])
