@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 
 from osmosis_bridge.conformance import (
     CaseResult,
@@ -334,6 +335,12 @@ def _brief(report: Report) -> dict[str, object]:
     }
 
 
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Leave by an exception, so that the peer is stopped on the way out."""
+    del frame
+    sys.exit(128 + number)
+
+
 def main(arguments: list[str]) -> int:
     """Run; 1 when our own bridge fails a case."""
     parser = argparse.ArgumentParser(description="Hold the bridge and its peers to the conformance suite.")
@@ -343,7 +350,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--no-publish", action="store_true", help="leave the page as it is")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that peers are stopped on the way out
+    signal.signal(signal.SIGTERM, _leave)
     reports: dict[str, Report] = {}
     notes: list[str] = []
     for name in options.peers or PEERS:

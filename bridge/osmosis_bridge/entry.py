@@ -101,7 +101,10 @@ class Entry:
         else:
             outcome = Outcome(status="upstream_error")
         if outcome.usage is None:
-            outcome = msgspec.structs.replace(outcome, usage_source=None)
+            # A reply that broke off may have been paid for; an error was not an answer.
+            outcome = msgspec.structs.replace(
+                outcome, usage_source="missing" if status == "truncated" else None
+            )
         outcome = msgspec.structs.replace(outcome, status=status, http_status=error.status, error_code=code)
         try:
             self.settle(outcome)

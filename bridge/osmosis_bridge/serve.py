@@ -136,7 +136,7 @@ class Bridge:
         try:
             await self._serve(entry, reply)
         except BridgeError as error:
-            await _send_failure(reply, entry.settle_failure(error), entry)
+            await _send_failure(reply, entry.settle_failure(error), entry, self.redactor.scrub)
         except asyncio.CancelledError:
             entry.settle_cancelled()
             raise
@@ -350,15 +350,19 @@ def _beat(reply: Reply, entry: Entry) -> Callable[[], asyncio.Future[None]]:
     return beat  # pyright: ignore[reportReturnType] - a coroutine function is a function to an awaitable
 
 
-async def _send_failure(reply: Reply, error: BridgeError, entry: Entry) -> None:
+async def _send_failure(
+    reply: Reply, error: BridgeError, entry: Entry, scrub: Callable[[bytes], bytes]
+) -> None:
     """The error as a reply of its own, or as the end of one that has begun."""
     if reply.started:
         stream = entry.admitted is not None and entry.admitted.stream
-        await reply.end(entry.dialect.error_event(error) if stream else entry.dialect.error_body(error))
+        await reply.end(
+            scrub(entry.dialect.error_event(error) if stream else entry.dialect.error_body(error))
+        )
         return
     head = ((b"x-osmosis-error-origin", error.origin.encode()),)
     headers = _reply_headers(entry, _JSON) + tuple(h for h in error.headers if h not in entry.headers) + head
-    await reply.whole(error.status, headers, entry.dialect.error_body(error))
+    await reply.whole(error.status, headers, scrub(entry.dialect.error_body(error)))
 
 
 async def _error_body(exchange: Exchange) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from osmosis_runner.journal import JournalRecord, Status, read_records
 
@@ -32,7 +32,7 @@ class Recorded:
             self.attempts[item] = before + 1
         if record.status == "cancelled":
             return
-        self.statuses[item] = cast("Status", record.status)
+        self.statuses[item] = record.status
         if record.status == "success":
             self.unscored.pop(item, None)
         else:

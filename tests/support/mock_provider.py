@@ -1,7 +1,8 @@
 """An OpenAI-compatible provider on loopback that answers at once and misbehaves when a prompt asks for it.
 
 The last message of a request may hold one directive: `ERR:503`, `SLEEP:2.5`, `CUT`, `NOUSAGE`, `BIG:200000`. Its
-answer is otherwise what stands after `SAY:`, else `ok`. `provider.status` makes every call fail.
+answer is otherwise what stands after `SAY:`, else what `provider.answer` makes of it. `provider.status` makes every
+call fail.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -22,6 +24,7 @@ class MockProvider:
     """A provider in a thread of its own; a context manager."""
 
     status: int | None = None
+    answer: Callable[[str], str] = lambda text: "ok"
     bodies: list[dict[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     url: str = ""
@@ -82,7 +85,7 @@ class MockProvider:
                 {"error": {"message": f"told to answer {status}", "type": "x", "code": "told"}},
             )
             return True
-        reply = completion(text)
+        reply = completion(text, self.answer)
         if "NOUSAGE" in text:
             del reply["usage"]
         if "CUT" in text:
@@ -100,10 +103,10 @@ def last_text(body: dict[str, Any]) -> str:
     return str(messages[-1].get("content", ""))
 
 
-def completion(text: str) -> dict[str, Any]:
+def completion(text: str, answer: Callable[[str], str]) -> dict[str, Any]:
     said = re.search(r"SAY:(\S+)", text)
     big = re.search(r"BIG:(\d+)", text)
-    content = "x" * int(big[1]) if big else said[1] if said else "ok"
+    content = "x" * int(big[1]) if big else said[1] if said else answer(text)
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

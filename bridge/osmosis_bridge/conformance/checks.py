@@ -101,10 +101,20 @@ def nothing_added(seen: Seen) -> Fault | None:
 
 
 def messages_kept(seen: Seen) -> Fault | None:
-    """The messages reach the upstream equal, number text and order of members counted."""
+    """The messages reach the upstream equal; of other proxies', nulls may be left out and members added."""
+    return _messages(seen, loose=not seen.ours)
+
+
+def messages_exact(seen: Seen) -> Fault | None:
+    """The messages reach the upstream equal, nulls and order of members counted."""
+    return _messages(seen, loose=False)
+
+
+def _messages(seen: Seen, *, loose: bool) -> Fault | None:
     if not seen.calls:
         return fault("the request reaches the upstream", seen)
-    found = difference(at(seen.sent_json, "messages"), at(seen.upstream_json, "messages"), "messages")
+    sent, out = at(seen.sent_json, "messages"), at(seen.upstream_json, "messages")
+    found = difference(sent, out, "messages", loose=loose)
     return Fault("messages forwarded equal", found) if found else None
 
 

@@ -63,7 +63,7 @@ def _written(value: Exact) -> str:
 def difference(want: Exact, got: Exact, place: str = "$", *, loose: bool = False) -> str | None:
     """The first place where two values differ, number text and member order counted; None if equal.
 
-    `loose`: members that were added, and their order, do not count.
+    `loose`: members that were added, nulls that were left out, and the order of members do not count.
     """
     if isinstance(want, dict) and isinstance(got, dict):
         return _object_difference(want, got, place, loose=loose)
@@ -80,7 +80,7 @@ def difference(want: Exact, got: Exact, place: str = "$", *, loose: bool = False
 def _object_difference(
     want: dict[str, Exact], got: dict[str, Exact], place: str, *, loose: bool
 ) -> str | None:
-    missing = [name for name in want if name not in got]
+    missing = [name for name in want if name not in got and not (loose and want[name] is None)]
     if missing:
         return f"{place}.{missing[0]}: lost"
     added = [name for name in got if name not in want]
@@ -88,7 +88,9 @@ def _object_difference(
         return f"{place}.{added[0]}: added, {show(got[added[0]], 60)}"
     if list(want) != list(got) and not loose:
         return f"{place}: members reordered to {', '.join(got)}"
-    found = (difference(want[name], got[name], f"{place}.{name}", loose=loose) for name in want)
+    found = (
+        difference(want[name], got[name], f"{place}.{name}", loose=loose) for name in want if name in got
+    )
     return next((place for place in found if place), None)
 
 

@@ -99,7 +99,7 @@ def test_an_attempt_is_kept_for_five_minutes() -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "KEEP_BYTES", 10)
+    monkeypatch.setattr(replay, "KEEP_BYTES", 2 * (replay.OVERHEAD + 4))
     attempts = Attempts(Clock())
     for name in (b"1", b"2", b"3"):
         ended(attempts, name, b"x" * 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osmosis_bridge.conformance.case import Ask, Case, Fault, Seen, alone, exchange
-from osmosis_bridge.conformance.checks import messages_kept, relayed, status, unchanged
+from osmosis_bridge.conformance.checks import messages_exact, messages_kept, relayed, status, unchanged
 from osmosis_bridge.conformance.exact import at, difference, parse, show
 from osmosis_bridge.conformance.samples import MODEL, chunk_json, completion
 from osmosis_bridge.conformance.script import DONE, data, plain, stream
@@ -110,10 +110,11 @@ MEDIA = (
     whole("T-n-two", "two choices of a plain reply", f'{{"id":"x","object":"chat.completion","created":1,"model":"{MODEL}","choices":[{{"index":1,"message":{{"role":"assistant","content":"b"}},"finish_reason":"length"}},{{"index":0,"message":{{"role":"assistant","content":"a"}},"finish_reason":"stop"}}]}}'),
 )  # fmt: skip
 
+WITH_NULLS = '{"role":"assistant","content":null,"refusal":null,"tool_calls":null,"function_call":null}'
+LAST = '{"role":"user","content":"$CASE"}'
 MESSAGES = {
     "developer": ('{"role":"developer","content":"d"}', "the developer role stays"),
     "system-twice": ('{"role":"system","content":"a"},{"role":"system","content":"b"}', "two system messages stay two"),
-    "assistant-nulls": ('{"role":"assistant","content":null,"refusal":null,"tool_calls":null,"function_call":null}', "null members stay"),
     "assistant-empty": ('{"role":"assistant","content":""}', "an empty assistant turn is not given words"),
     "same-role": ('{"role":"user","content":"a"},{"role":"user","content":"b"}', "neighbours of one role are not merged"),
     "ends-with-assistant": ('{"role":"assistant","content":"prefix","prefix":true,"partial":true}', "an assistant prefix stays"),
@@ -146,5 +147,6 @@ def _echo_last(seen: Seen) -> Fault | None:
 CASES: tuple[Case, ...] = (
     *TOOLS, *REASONING, *MEDIA,
     *(sent(f"T12-{name}", title, f'[{text},{{"role":"user","content":"$CASE"}}]') for name, (text, title) in MESSAGES.items()),
+    exchange("T12-assistant-nulls", "null members of a message stay", Ask(messages=f"[{WITH_NULLS},{LAST}]"), OK, status(200), messages_exact),
     exchange("T12-many", "500 messages arrive in order", Ask(messages="[" + ",".join(f'{{"role":"user","content":"m{n}"}}' for n in range(499)) + ',{"role":"user","content":"$CASE"}]'), OK, status(200), messages_kept, _echo_last),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from osmosis_bridge.conformance.checks import (
     error_object,
     fault,
     forwarded,
-    messages_kept,
+    messages_exact,
     not_called,
     ours,
     says,
@@ -261,7 +261,7 @@ ENVELOPE = (
         Ask(messages='[{"role":"system","content":"s","weight":0},{"role":"user","content":"$CASE","id":"m1","x":null}]'),
         OK,
         status(200),
-        messages_kept,
+        messages_exact,
     ),
 )  # fmt: skip
 

@@ -63,7 +63,7 @@ async def _gzipped(stage: Stage) -> Fault | None:
     reply = await stage.ask(ask)
     seen = await stage.seen(Ask('"seed":5'), reply)
     if reply.status in {400, 415}:
-        return error_object(seen)
+        return ours(error_object)(seen)
     return says("hello")(seen) or forwarded(seen)
 
 
@@ -96,7 +96,7 @@ def packed_request(case_id: str, encoding: str, pack: Coder, *, chunks: bool = F
         )
         seen = await stage.seen(plain_ask, reply)
         if 400 <= reply.status < 500:
-            return error_object(seen) or not_called(seen)
+            return ours(error_object)(seen) or not_called(seen)
         return says("hello")(seen) or forwarded(seen)
 
     return Case(case_id, f"a request in {encoding} is read, or refused as 4xx", play)

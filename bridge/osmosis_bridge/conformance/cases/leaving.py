@@ -41,7 +41,10 @@ def leaving(
 
     async def play(stage: Stage) -> Fault | None:
         stage.play(script)
-        if not await stage.leave(ask, marker, how):
+        began = await stage.leave(ask, marker, how)
+        if any(call.unstreamed for call in stage.received()):
+            return Fault("the provider is asked to stream", "it was asked for a plain reply")
+        if not began:
             return Fault("the exchange begins", f"{len(stage.received())} requests at the upstream")
         return await closed(stage) or await cancelled(stage)
 
