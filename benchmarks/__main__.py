@@ -135,7 +135,7 @@ def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[s
     others = peer_contestants(installer, book.note)
     their_runners = runners.peers(installer, book.note) if "rows" in options.only else []
     contestants = [direct(), ours(), *others]
-    describe_contestants(book, contestants, their_runners)
+    describe_contestants(book, contestants, [runners.ours(), *their_runners])
     book.head |= {"tools": tools.describe(), "cores_apart": cores.apart}
     book.head["quiet"] = wait_until_quiet(form.settle_s, tell)
     book.head["load"] = round(load_average(), 2)
@@ -166,9 +166,9 @@ def new_book(form: Form) -> Book:
 
 def describe_contestants(book: Book, contestants: list[Contestant], others: list[Runner]) -> None:
     """Names and versions into the head of the book."""
-    named = [*contestants, *others]
-    book.head["titles"] = {one.name: one.title for one in reversed(named)}
-    book.head["versions"] = {one.title: dict(one.versions) for one in named}
+    titles = {one.name: one.title for one in contestants} | {f"rows/{one.name}": one.title for one in others}
+    book.head["titles"] = titles
+    book.head["versions"] = {one.title: dict(one.versions) for one in [*contestants, *others]}
 
 
 def measure(
@@ -246,7 +246,7 @@ def _start(round_: int) -> Callable[[Session, Contestant], None]:
 def measure_rows(session: Session, form: Form, all_runners: list[Runner]) -> None:
     """Runners over the same rows, the small runs first."""
     mine, *others = all_runners
-    run_rows(session, replace(mine, name="warm-up"), 20, 0)
+    run_rows(session, replace(mine, name=runners.WARM_UP), 20, 0)
     plan = [(count, round_, mine) for count, rounds in form.rows for round_ in range(rounds)]
     plan += [(count, 0, other) for other in others for count in form.peer_rows.get(other.name, ())]
     for count, round_, runner in sorted(plan, key=lambda step: (step[0], step[1])):

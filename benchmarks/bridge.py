@@ -63,6 +63,7 @@ def visit(session: Session, contestant: Contestant, phases: Phases, round_: int)
 
         session.phase(running, "small", round_, saturated("small", phases.small))
         session.phase(running, "large", round_, saturated("large", phases.large))
+        session.settle(running)
         session.phase(
             running, "paced_1", round_, lambda: tools.plain(goal, small, 1, PACED_PAUSE_US, phases.paced)
         )
@@ -90,7 +91,7 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
         session.tools.saturate(
             running.goal, _body(running, "small", bodies.mark()), IN_FLIGHT, WARM_S
         )
-        time.sleep(SETTLE_S)
+        session.settle(running)
 
         def work() -> Figures:
             base, pid = running.resident_mb, running.started.pid if running.started else 0

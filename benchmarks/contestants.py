@@ -28,7 +28,7 @@ OURS, DIRECT, NGINX = "ours", "direct", "nginx"
 
 LITELLM = Requirement("litellm", ("litellm[proxy]==1.108.7",), "litellm")
 OSMOSIS_AI = Requirement("osmosis-ai", ("osmosis-ai[eval]==0.3.8",), "osmosis-ai")
-TENSORZERO = Requirement("tensorzero", ("tensorzero==2026.6.0",), "tensorzero")
+TENSORZERO = Requirement("tensorzero", ("tensorzero==2026.6.0", "openai>=2"), "tensorzero")
 ROLTER = Requirement("rolter", ("rolter==0.1.0",), "rolter")
 
 

@@ -65,9 +65,9 @@ class Installer:
         uv = find_uv()
         self.tell(f"installing {requirement.packages[0]} into benchmarks/.peers/{requirement.folder}")
         python = self.python or newest_python(uv)
-        _step([uv, "venv", "--quiet", "--clear", "--python", python, str(requirement.home)])
+        install_step([uv, "venv", "--quiet", "--clear", "--python", python, str(requirement.home)])
         wanted = ["--python", str(requirement.python), *requirement.packages]
-        _step([uv, "pip", "install", "--quiet", "--compile-bytecode", *wanted])
+        install_step([uv, "pip", "install", "--quiet", "--compile-bytecode", *wanted])
         (requirement.home / ".ready").write_text("\n".join(requirement.packages), encoding="utf-8")
         return requirement.python
 
@@ -84,12 +84,12 @@ class Installer:
             raise Unusable("not installed, and this is no Debian: install nginx")
         home.mkdir(parents=True, exist_ok=True)
         self.tell("unpacking Debian's nginx into benchmarks/.peers/nginx (no service is installed)")
-        _step(["apt-get", "download", "nginx"], home)
+        install_step(["apt-get", "download", "nginx"], home)
         packages = sorted(home.glob("nginx_*.deb"))
         if not packages:
             raise Unusable("apt-get download brought no nginx package")
-        _step(["dpkg-deb", "-x", str(packages[-1]), str(home)])
-        _step([str(unpacked), "-v"])
+        install_step(["dpkg-deb", "-x", str(packages[-1]), str(home)])
+        install_step([str(unpacked), "-v"])
         return str(unpacked)
 
 
@@ -136,7 +136,8 @@ def _output(command: Sequence[str]) -> str:
     return ""
 
 
-def _step(command: Sequence[str], cwd: Path | None = None) -> None:
+def install_step(command: Sequence[str], cwd: Path | None = None) -> None:
+    """Run one command of an installation; raises `Unusable`."""
     environ = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     environ.pop("VIRTUAL_ENV", None)
     name = " ".join([Path(command[0]).name, *command[1:3]])

@@ -125,7 +125,7 @@ def _runners(summary: Summary, titles: Mapping[str, str]) -> Table:
     )
     rows = [
         [
-            f"{titles.get(name, name)} (runner)",
+            titles.get(f"rows/{name}", name),
             f"{int(measure.removeprefix('rows_')):,}",
             *(_cell(value_of(summary, measure, name, value), 1) for _, value in RUNNER_VALUES),
         ]
@@ -260,7 +260,7 @@ def _row_series(summary: Summary, titles: Mapping[str, str]) -> list[plots.Serie
         if measure.startswith("rows_"):
             for name, values in by_name.items():
                 points.setdefault(name, []).append((values["rows"], values["rows_per_s"]))
-    return [plots.Series(f"{titles.get(name, name)} (runner)", sorted(found)) for name, found in points.items()]
+    return [plots.Series(titles.get(f"rows/{name}", name), sorted(found)) for name, found in points.items()]
 
 
 def publish(book: Book, page: Path) -> list[Path]:

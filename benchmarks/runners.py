@@ -16,16 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.contestants import KEY, KEY_VARIABLE, OSMOSIS_AI, OURS, versions_of_ours
-from benchmarks.environments import PEERS, Installer, Requirement, Unusable, find_uv, versions_in
+from benchmarks.environments import PEERS, Installer, Requirement, Unusable, find_uv, install_step, versions_in
 from benchmarks.processes import Started, Watch, end, start, stop, tree, watching
 from benchmarks.session import OutOfTime, Session, environment
 from benchmarks.tools import Figures, ToolFailed
 
 HERE = Path(__file__).resolve().parent
 IN_FLIGHT = 32
-INSPECT = Requirement("inspect-ai", ("inspect-ai==0.3.285", "openai==2.41.0"), "inspect-ai")
+INSPECT = Requirement("inspect-ai", ("inspect-ai==0.3.285", "openai>=2"), "inspect-ai")
 VERIFIERS = Requirement("verifiers", ("verifiers==0.4.0",), "verifiers")
 _SAMPLE_S = 0.05
+WARM_UP = "warm-up"
+"""Under this name a runner runs so that its files are compiled and cached; nothing is kept of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +160,10 @@ def _sync(project: Path, python: Path, installer: Installer) -> None:
     if not installer.may_install:
         raise Unusable("its rollout's environment is not made; `make bench-full`, or --peers, makes it")
     workspace = project.parent.parent
-    steps = (
-        ["git", "init", "--quiet", str(workspace)],
-        [find_uv(), "sync", "--quiet", "--python", str(python), "--project", str(project), "--compile-bytecode"],
-    )
-    for step in steps:
-        done = subprocess.run(
-            step, env=environment() | {"UV_PYTHON_DOWNLOADS": "never"}, capture_output=True, text=True,
-            check=False, timeout=600,
-        )  # fmt: skip
-        if done.returncode:
-            raise Unusable(f"{' '.join(step[:2])} failed: {' '.join(done.stderr.split())[-300:]}")
+    installer.tell("making the environment of osmosis-ai's rollout")
+    install_step(["git", "init", "--quiet", str(workspace)])
+    wanted = ["--python", str(python), "--project", str(project)]
+    install_step([find_uv(), "sync", "--quiet", "--compile-bytecode", *wanted])
     (project / ".venv" / ".ready").touch()
 
 
@@ -274,7 +269,8 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
             f"ended with {status} after {stats['rows']:.0f} of {count} rows and {seconds:.0f} s: {words}"
         )
     figures = row_figures(stats, count, started.at, seconds, watch, max(spent, watch.tree_cpu_s))
-    session.book.observe(f"rows_{count}", runner.name, round_, figures)
+    if runner.name != WARM_UP:
+        session.book.observe(f"rows_{count}", runner.name, round_, figures)
 
 
 def _wait(started: Started, limit: float, watch: Watch) -> int:

@@ -118,6 +118,15 @@ class Session:
             time.sleep(_POLL_S)
         raise Unusable(f"it did not answer within {contestant.ready_s:.0f} s: {started.last_words()}")
 
+    def settle(self, running: Running, within_s: float = 15.0) -> None:
+        """Wait until a contestant has nothing left to do of what came before."""
+        until = time.monotonic() + within_s
+        while running.started is not None and time.monotonic() < until:
+            before = running.cpu_s
+            time.sleep(0.3)
+            if running.cpu_s - before < 0.03:
+                return
+
     def phase(
         self, running: Running, measure: str, round_: int, work: Callable[[], Figures], per: str = "requests"
     ) -> Figures:

@@ -41,7 +41,7 @@ class _Unwatched(Metrics):
 def _silent(*_arguments: object, **_options: object) -> FilteringBoundLogger:
     """A logger that drops every line before it is made."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        None, processors=[], wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1)
+        None, processors=[], wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
     return logger
 

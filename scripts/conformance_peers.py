@@ -146,7 +146,7 @@ def start_ours(place: Place, *flags: str) -> list[str]:
 OURS = Peer("osmosis bridge", "", "osmosis-bridge", start_ours, model="osmosis-rollout")
 PEERS: Mapping[str, Peer] = {
     "ours": OURS,
-    "litellm": Peer("LiteLLM proxy", "litellm[proxy]==1.110.2", "litellm", start_litellm),
+    "litellm": Peer("LiteLLM proxy", "litellm[proxy]==1.108.7", "litellm", start_litellm),
     "osmosis-ai": Peer(
         "osmosis-ai bridge",
         "osmosis-ai[eval,rubric]==0.3.8",

@@ -6,6 +6,7 @@ Values are shown as their JSON text, cut; a control's value is never shown. Pure
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -59,9 +60,11 @@ def explain(
     *,
     provider: str,
     url: str,
-    headers: dict[str, str],
+    headers: Callable[[bool], dict[str, str]],
 ) -> ForwardingReport:
-    """Report on one request without sending it. `headers` are the outgoing ones, secrets masked by the caller."""
+    """Report on one request without sending it. `headers` gives the outgoing ones, secrets
+    masked, for a stream or a plain reply.
+    """
     try:
         admitted = admit(body, policy, envelope)
     except Refused as error:
@@ -76,7 +79,12 @@ def explain(
         lane="wire",
         accepted=True,
         fields=tuple(_fields(body, outgoing, envelope)),
-        outgoing={"method": "POST", "url": url, "headers": headers, "body": Raw(admitted.body)},
+        outgoing={
+            "method": "POST",
+            "url": url,
+            "headers": headers(admitted.stream),
+            "body": Raw(admitted.body),
+        },
     )
 
 

@@ -94,6 +94,10 @@ class Target(msgspec.Struct, frozen=True):
     stream_headers: Headers
     key: str | None = None
 
+    def headers(self, *, stream: bool) -> Headers:
+        """The headers of a request for a stream or for a plain reply."""
+        return self.stream_headers if stream else self.plain_headers
+
 
 @dataclass(slots=True, kw_only=True)
 class Bridge:
@@ -147,10 +151,11 @@ class Bridge:
     def explain(self, body: bytes, dialect: Dialect) -> ForwardingReport:
         """What would become of a request; nothing is sent and nothing recorded."""
         target = self.target
-        headers = {
-            name.decode(): self.redactor.scrub(value).decode("latin-1")
-            for name, value in target.plain_headers
-        }
+
+        def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
+            sent = target.headers(stream=stream) + dialect.headers(target.key, {})
+            return {name.decode(): self.redactor.scrub(value).decode("latin-1") for name, value in sent}
+
         url = self.redactor.message(target.endpoint.url_for_display + dialect.path)
         return explain(
             body, self.policy, dialect.envelope, provider=target.provider, url=url, headers=headers
@@ -206,7 +211,7 @@ class Bridge:
                 b"POST",
                 target.endpoint,
                 entry.dialect.path_bytes,
-                (target.stream_headers if admitted.stream else target.plain_headers) + entry.call.headers,
+                target.headers(stream=admitted.stream) + entry.call.headers,
                 admitted.body,
             )
         except TransportError as error:

@@ -25,7 +25,6 @@ import uvloop
 from structlog.typing import FilteringBoundLogger
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from osmosis_bridge import __version__
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.app import BridgeApp, Gate, local_hosts
 from osmosis_bridge.config import BridgeConfig, ConfigError
@@ -39,7 +38,8 @@ from osmosis_bridge.policy import Policy
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.routes import Routes
 from osmosis_bridge.routing import Route, plan_route
-from osmosis_bridge.serve import Bridge, Target
+from osmosis_bridge.serve import Bridge
+from osmosis_bridge.target import make_target
 from osmosis_bridge.upstream import Endpoint, Timeouts
 from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_bridge.upstream.proxy import proxies_from
@@ -94,7 +94,7 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
         proxies=proxies_from(config.environ),
     )
     bridge = Bridge(
-        target=_target(route, address),
+        target=make_target(route, address.base_url, address.api_key),
         transport=transport,
         policy=Policy(upstream_model=route.upstream_model, controls=config.controls),
         ledger=ledger,
@@ -132,24 +132,6 @@ async def _reachable(route: Route, environ: Mapping[str, str]) -> AsyncGenerator
         yield model.base_url, model.api_key
     finally:
         await model.stop()
-
-
-def _target(route: Route, address: _Address) -> Target:
-    common = [
-        (b"content-type", b"application/json"),
-        (b"accept-encoding", b"identity"),
-        (b"user-agent", f"osmosis-bridge/{__version__}".encode()),
-    ]
-    if address.api_key is not None:
-        common.append((b"authorization", b"Bearer " + address.api_key.encode()))
-    return Target(
-        provider=route.provider,
-        model=route.upstream_model,
-        endpoint=Endpoint.parse(address.base_url),
-        plain_headers=(*common, (b"accept", b"application/json")),
-        stream_headers=(*common, (b"accept", b"text/event-stream")),
-        key=address.api_key,
-    )
 
 
 def _secrets(config: BridgeConfig, api_key: str | None) -> list[str]:

@@ -14,6 +14,9 @@ class BridgeCommands(LazyGroup):
 
     deferred: ClassVar = {
         "serve": Deferred("osmosis_bridge.__main__:serve", "Serve the proxy until it is stopped."),
+        "explain": Deferred(
+            "osmosis_cli.explain:explain", "Show what would become of each field of a request."
+        ),
         "conformance": Deferred(
             "osmosis_cli.conformance:conformance",
             "Try a bridge with good and broken replies and report what it does.",

@@ -6,6 +6,7 @@ Reading never waits for anything, so a child cannot stall on a full pipe. Knows 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -102,8 +103,11 @@ class Child:
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, loaded beforehand
             )
-        except OSError:
+        except (OSError, ValueError) as error:
             os.close(self._output)
+            if isinstance(error, ValueError):
+                # A null byte in an argument or a variable.
+                raise OSError(errno.EINVAL, str(error)) from None
             raise
         finally:
             os.close(write_end)

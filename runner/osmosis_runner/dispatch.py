@@ -277,6 +277,8 @@ class Dispatcher:
             if self.stopping.is_set():
                 return
             await self._restart(how)
+            if self.stopping.is_set():
+                return
             self._burying = False
             self._changed.set()
 

@@ -40,8 +40,7 @@ class ServerKeeper:
         return self._server
 
     async def start(self) -> RolloutServer:
-        """Start a server; raises `LaunchError`."""
-        self._server = None
+        """Start a server; raises `LaunchError`, and the one before stays the last."""
         self._server = await start_server(self._spec, self._transport, self._nursery, self._heard)
         return self._server
 

@@ -66,11 +66,12 @@ class Visitor:
         return seen
 
     def leave(self, how: str) -> float:
-        """Hang up, politely or not; when that was."""
+        """Hang up, politely or not; when that began."""
+        now = time.monotonic()
         if how == "rst":
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
-        return time.monotonic()
+        return now
 
 
 def visit(bridge: BridgeProcess, played: Played, **fields: Any) -> Visitor:

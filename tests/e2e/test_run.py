@@ -134,6 +134,18 @@ def test_an_item_that_kills_the_server_twice_fails_and_the_others_go_on(
     assert set(finals.values()) == {1}
 
 
+def test_a_server_that_cannot_start_again_halts_the_run(tmp_path: Path, provider: MockProvider) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(), row(mode="exit"), row()], batch_size=1)
+    main = workspace.root / "rollouts/t/main.py"
+    once = "import os, pathlib, sys\nflag = pathlib.Path(os.environ['_OSMOSIS_ROLLOUT_ARTIFACT_ROOT']) / 'started'\n"
+    once += "sys.exit('only once') if flag.exists() else (flag.parent.mkdir(exist_ok=True), flag.touch())\n"
+    main.write_text(once + main.read_text())
+    outcome = workspace.run()
+    assert outcome.ended == "halted"
+    assert "only once" in (outcome.reason or "")
+    assert (outcome.succeeded, outcome.pending) == (1, 2)
+
+
 def test_output_of_any_size_and_encoding_does_not_stall_a_run(tmp_path: Path, provider: MockProvider) -> None:
     rows = [row(mode="longline", arg=1_000_000), row(mode="binary"), row(), row()]
     workspace = make_workspace(tmp_path, provider.url, rows, batch_size=2)

@@ -125,6 +125,14 @@ def test_a_command_that_is_not_there_is_an_os_error() -> None:
         asyncio.run(main())
 
 
+def test_a_variable_that_no_process_can_have_is_an_os_error_too() -> None:
+    async def main() -> None:
+        Child(Command(["true"], Path("/"), {"A": "b\0c"}, "x"), lambda lines: None)
+
+    with pytest.raises(OSError, match="null byte"):
+        asyncio.run(main())
+
+
 def test_waiting_ends_when_it_is_ready_dead_or_late() -> None:
     async def check(child: Child, lines: list[str]) -> None:
         assert await until(child, lambda: bool(lines), 9)

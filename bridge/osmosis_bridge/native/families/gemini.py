@@ -1,0 +1,120 @@
+"""Gemini's generateContent, at Google AI Studio and at Vertex.
+
+LiteLLM loses every field that it does not know on this dialect, `user` and `metadata` without a word, and turns the
+service tier `auto` into the dearer `priority`. What is Gemini's own goes where the reference of generateContent has it;
+anything else goes to the top level, where the provider names it in its answer if it does not know it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.rule import (
+    Asked,
+    Family,
+    FieldRule,
+    Rule,
+    absent,
+    kind_of,
+    only,
+    place,
+    placed,
+    refuse,
+    refused_unless,
+    stop_at,
+    supported,
+    tools_at,
+    translate,
+    usage_option,
+    with_tools,
+)
+
+_NOT_THERE: Final = "Gemini has no such parameter"
+_THINKING: Final = ("generationConfig", "thinkingConfig")
+_TIERS: Final = ("flex", "priority", "standard")
+
+
+def _config(*names: str) -> FieldRule:
+    return placed("generationConfig", *names)
+
+
+def _second_limit(value: Json, asked: Asked) -> Rule:
+    if asked.fields.get("max_tokens") not in (None, value):
+        return refuse("it differs from max_tokens, and there is one limit only")
+    return place("generationConfig", "max_output_tokens")
+
+
+def _parallel(value: Json, asked: Asked) -> Rule:
+    if value is True:
+        return absent("tools are called in parallel by default")
+    return refuse("Gemini cannot be told to call one tool at a time")
+
+
+def _response_format(value: Json, asked: Asked) -> Rule:
+    kind = kind_of(value)
+    if kind == "text":
+        return absent("text is the default")
+    if kind == "json_object":
+        return translate(("generationConfig", "response_mime_type"), check="changed")
+    return translate(("generationConfig",), check="words")
+
+
+def _service_tier(value: Json, asked: Asked) -> Rule:
+    if value == "default":
+        return place("serviceTier", value="standard")
+    if value in _TIERS:
+        return place("serviceTier")
+    return refuse("Gemini's service tiers are standard, flex and priority")
+
+
+def _top_logprobs(value: Json, asked: Asked) -> Rule:
+    return place("generationConfig", "logprobs") if asked.fields.get("logprobs") else refuse("it needs logprobs")
+
+
+def _other(name: str, value: Json, asked: Asked) -> Rule:
+    return place(name, override=False)
+
+
+RULES: Final[dict[str, FieldRule]] = {
+    "max_tokens": _config("max_output_tokens"),
+    "max_completion_tokens": _second_limit,
+    "temperature": _config("temperature"),
+    "top_p": _config("top_p"),
+    "top_k": _config("top_k"),
+    "stop": stop_at("generationConfig", "stop_sequences"),
+    "seed": _config("seed"),
+    "n": _config("candidate_count"),
+    "frequency_penalty": _config("frequency_penalty"),
+    "presence_penalty": _config("presence_penalty"),
+    "logprobs": _config("responseLogprobs"),
+    "top_logprobs": _top_logprobs,
+    "tools": tools_at(("tools",), strict=False),
+    "tool_choice": with_tools(lambda value, asked: translate(("toolConfig", "functionCallingConfig"), check="changed")),
+    "parallel_tool_calls": with_tools(_parallel),
+    "response_format": _response_format,
+    "reasoning_effort": supported("reasoning_effort", _THINKING),
+    "thinking": supported("thinking", _THINKING),
+    "modalities": supported("modalities", ("generationConfig", "responseModalities")),
+    "audio": supported("audio", ("generationConfig", "speechConfig")),
+    "web_search_options": supported("web_search_options", ("tools",)),
+    "service_tier": _service_tier,
+    "safety_settings": placed("safetySettings"),
+    "safetySettings": placed("safetySettings"),
+    "generationConfig": lambda value, asked: place("generationConfig", override=False),
+    "generation_config": lambda value, asked: place("generationConfig", override=False),
+    "cached_content": placed("cachedContent"),
+    "stream_options": usage_option,
+    "store": only(False, "nothing is stored", _NOT_THERE),
+}
+
+GEMINI: Final = Family(
+    name="gemini",
+    dialect="gemini",
+    rules=refused_unless(RULES, _NOT_THERE),
+    other=_other,
+    calls=r":(?:streamG|g)enerateContent",
+    messages_at=("contents", "systemInstruction", "system_instruction"),
+    turn_fields=frozenset({"thinking_blocks"}),
+    part_fields=frozenset({"detail"}),
+)
