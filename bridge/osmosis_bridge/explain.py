@@ -5,6 +5,7 @@ from __future__ import annotations
 from osmosis_bridge.config import BridgeConfig
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.policy import Policy
+from osmosis_bridge.providers import LOCAL_PREFIX
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.report import ForwardingReport, explain
 from osmosis_bridge.routing import plan_route
@@ -23,7 +24,7 @@ def explain_request(config: BridgeConfig, body: bytes, dialect: str) -> Forwardi
     route = plan_route(
         config.model,
         api_base=config.api_base,
-        api_key_env=_NO_KEY,
+        api_key_env=None if config.model.startswith(f"{LOCAL_PREFIX}/") else _NO_KEY,
         lane=config.lane,
         environ={**config.environ, _NO_KEY: "the-key-is-not-shown"},
     )

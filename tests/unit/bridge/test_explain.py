@@ -26,7 +26,7 @@ def test_the_headers_are_those_of_the_kind_of_request(stream: str, accept: str) 
 
 
 def test_each_dialect_has_its_own_path_and_headers() -> None:
-    config = a_config("custom/m", api_base="https://gateway.example/v1")
+    config = a_config("org/m", api_base="https://gateway.example/v1")
     report = explain_request(config, b'{"messages":[],"max_tokens":1}', "messages")
     assert report.outgoing is not None
     assert report.outgoing["url"] == "https://gateway.example/v1/messages"
