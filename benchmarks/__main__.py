@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -24,37 +22,34 @@ from benchmarks import bridge, native_lane, report, runners
 from benchmarks.contestants import DIRECT, NGINX, OURS, Contestant, direct, nginx, ours
 from benchmarks.contestants import peers as peer_contestants
 from benchmarks.environments import Installer, Unusable
+from benchmarks.limits import Interrupted, limited
 from benchmarks.machine import (
     adopt_orphans,
     choose_cores,
-    describe,
     load_average,
     raise_file_limit,
     wait_until_quiet,
 )
 from benchmarks.plan import FORMS, Form
 from benchmarks.processes import end_descendants
-from benchmarks.results import Book
+from benchmarks.results import HERE, Book, new_book, read_book
 from benchmarks.runners import Runner, run_rows
 from benchmarks.session import Session, rotated
 from benchmarks.tools import ToolFailed, find_tools, running_upstream
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-PAGE = ROOT / "docs" / "performance.md"
 PARTS = ("bridge", "streams", "start", "rows", "defaults", "native")
 OVERTIME_S = 180
 FILES_NEEDED = 12_000
-
-
-class Interrupted(Exception):
-    """The run is to end now: a signal, or its time is over by far."""
 
 
 def main(arguments: list[str]) -> int:
     """Measure; 0 when something was measured, 1 otherwise."""
     options = parse(arguments)
     console = Console(stderr=True)
+    if options.earlier is not None:
+        report.show(read_book(options.earlier), wide())
+        conclude(read_book(options.earlier), options.publish, console)
+        return 0
     form = FORMS[options.form]
     if options.minutes:
         form = replace(form, minutes=options.minutes)
@@ -74,10 +69,16 @@ def main(arguments: list[str]) -> int:
     if book is None or not book.observations:
         console.print("nothing was measured", style="red")
         return 1
-    output = Console()
-    report.show(book, output if output.is_terminal else Console(width=200))
-    conclude(book, options.publish, console)
+    report.show(book, wide())
+    whole = not options.only_some and book.head.get("complete")
+    conclude(book, options.publish and bool(whole), console)
     return 0
+
+
+def wide() -> Console:
+    """Standard output, wide enough for the tables where it is no terminal."""
+    output = Console()
+    return output if output.is_terminal else Console(width=200)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -85,11 +86,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure the bridge and the runner beside their peers."
     )
-    parser.add_argument("form", nargs="?", default="quick", choices=list(FORMS), help="how long and how often")
+    parser.add_argument(
+        "form", nargs="?", default="quick", choices=list(FORMS), help="how long and how often"
+    )
     parser.add_argument(
         "--peers", action="store_true", help="install the peers that are missing (always in the full form)"
     )
-    parser.add_argument("--python", metavar="PATH", help="interpreter for the peers' environments, 3.12 or 3.13")
+    parser.add_argument(
+        "--python", metavar="PATH", help="interpreter for the peers' environments, 3.12 or 3.13"
+    )
     parser.add_argument(
         "--only", action="append", choices=PARTS, help="measure this part only; may be repeated"
     )
@@ -97,36 +102,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--no-publish", dest="publish", action="store_false", help="leave docs/performance.md as it is"
     )
+    parser.add_argument(
+        "--from", dest="earlier", type=Path, metavar="FILE", help="measure nothing: show and publish this run"
+    )
     options = parser.parse_args(arguments)
     options.peers = options.peers or options.form == "full"
+    options.only_some = bool(options.only)
     options.only = options.only or list(PARTS)
     options.book = None
     return options
 
 
-@contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise `Interrupted` in the block on SIGINT, on SIGTERM, and when so many seconds are over."""
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGALRM:
-            raise Interrupted(f"it took longer than {seconds / 60:.0f} minutes")
-        raise Interrupted(signal.Signals(number).name)
-
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-    before = [signal.signal(number, stop) for number in caught]
-    signal.alarm(round(seconds))
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        for number, handler in zip(caught, before, strict=True):
-            signal.signal(number, handler)
-
-
 def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[str], None]) -> Book:
     """Prepare, wait for quiet, and measure every part."""
-    book = new_book(form)
+    book = new_book(form.name)
     options.book = book
     installer = Installer(options.peers, options.python, tell)
     cores, tools = choose_cores(), find_tools(choose_cores())
@@ -145,23 +134,9 @@ def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[s
         until = time.monotonic() + form.minutes * 60
         session = Session(tools, upstream, cores, folder, book, until, tell)
         measure(session, form, contestants, [runners.ours(), *their_runners], installer, options.only)
+    book.head["complete"] = True
+    book.save()
     return book
-
-
-def new_book(form: Form) -> Book:
-    """An empty book, on disk from the start."""
-    results = HERE / ".results"
-    results.mkdir(exist_ok=True)
-    now = datetime.now(UTC)
-    head: dict[str, object] = {
-        "started": f"{now:%Y-%m-%d %H:%M} UTC",
-        "form": form.name,
-        "machine": describe(),
-        "versions": {},
-        "titles": {},
-        "quiet": False,
-    }
-    return Book(results / f"{now:%Y%m%dT%H%M%S}-{form.name}.json", head)
 
 
 def describe_contestants(book: Book, contestants: list[Contestant], others: list[Runner]) -> None:
@@ -203,7 +178,7 @@ def measure_bridge(session: Session, form: Form, contestants: list[Contestant]) 
             bridge.attempt(session, contestant, what, seconds, _visit(form, round_))
 
 
-def _visit(form: Form, round_: int) -> Callable[[Session, Contestant], None]:
+def _visit(form: Form, round_: int) -> bridge.Work:
     return lambda session, contestant: bridge.visit(session, contestant, form.phases, round_)
 
 
@@ -226,7 +201,7 @@ def measure_streams(
                 bridge.attempt(session, prepared, what, seconds, _streams(shape, round_))
 
 
-def _streams(shape: bridge.Shape, round_: int) -> Callable[[Session, Contestant], None]:
+def _streams(shape: bridge.Shape, round_: int) -> bridge.Work:
     return lambda session, contestant: bridge.stream_visit(session, contestant, shape, round_)
 
 
@@ -239,7 +214,7 @@ def measure_start(session: Session, form: Form, contestants: list[Contestant]) -
                 bridge.attempt(session, contestant, what, 4, _start(round_))
 
 
-def _start(round_: int) -> Callable[[Session, Contestant], None]:
+def _start(round_: int) -> bridge.Work:
     return lambda session, contestant: bridge.start_up(session, contestant, round_)
 
 
@@ -257,16 +232,19 @@ def conclude(book: Book, wanted: bool, console: Console) -> None:  # noqa: FBT00
     """Publish what may be published, and say where things are."""
     latest = book.path.with_name("latest.json")
     latest.write_bytes(book.path.read_bytes())
-    console.print(f"raw observations: {book.path.relative_to(ROOT)}", markup=False)
+    console.print(f"raw observations: {book.path.relative_to(HERE.parent)}", markup=False)
     if not wanted:
+        console.print(
+            f"{report.PAGE.name} was left as it is: not asked for, or not all was measured", markup=False
+        )
         return
     if not book.head.get("quiet"):
         console.print(
             "docs/performance.md was left as it is: the machine was not quiet", style="yellow", markup=False
         )
         return
-    for path in report.publish(book, PAGE):
-        console.print(f"wrote {path.relative_to(ROOT)}", markup=False)
+    for path in report.publish(book, report.PAGE):
+        console.print(f"wrote {path.relative_to(HERE.parent)}", markup=False)
 
 
 if __name__ == "__main__":

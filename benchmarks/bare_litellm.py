@@ -26,7 +26,7 @@ async def measure(url: str, body: dict[str, Any], concurrency: int, seconds: flo
         try:
             await litellm.acompletion(**body, api_base=url, api_key="sk-unused", max_retries=0)
             done += 1
-        except litellm.exceptions.APIError:  # pyright: ignore[reportPrivateImportUsage] - its own errors live there
+        except litellm.exceptions.APIError:
             failed += 1
 
     for _ in range(WARM_CALLS):
@@ -52,7 +52,6 @@ async def measure(url: str, body: dict[str, Any], concurrency: int, seconds: flo
 def main(arguments: list[str]) -> None:
     """Read the body, measure, print."""
     url, body_file, concurrency, seconds = arguments
-    litellm.telemetry = False
     body = json.loads(Path(body_file).read_bytes())
     print(json.dumps(asyncio.run(measure(url, body, int(concurrency), float(seconds)))))
 

@@ -24,6 +24,7 @@ IN_FLIGHT = 16
 IN_FLIGHT_WAIT_MS = 50
 IN_FLIGHT_PAUSE_US = 100_000
 WARM_S = 1.0
+Work = Callable[[Session, Contestant], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,11 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
         marked = bodies.mark(0, shape.chunks, shape.gap_ms)
         streamed = bodies.small(contestant.model, marked, stream=True)
         body = bodies.write(running.folder, "streamed", streamed)
-        session.tools.saturate(
-            running.goal, _body(running, "small", bodies.mark()), IN_FLIGHT, WARM_S
-        )
+        session.tools.saturate(running.goal, _body(running, "small", bodies.mark()), IN_FLIGHT, WARM_S)
         session.settle(running)
 
         def work() -> Figures:
-            base, pid = running.resident_mb, running.started.pid if running.started else 0
+            base, pid = running.resident_mb, running.pid
             with watching(pid) as watch:
                 figures = session.tools.streams(running.goal, body, *_arguments(shape))
             figures["lost"] = figures["streams"] - figures["ok"]
@@ -105,7 +104,8 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
         figures = session.phase(running, shape.measure, round_, work, per="chunks")
         if figures["lost"]:
             session.book.note(
-                f"{contestant.name}, {shape.measure}: {figures['lost']:.0f} of {shape.streams} streams did not end as sent"
+                f"{contestant.name}, {shape.measure}: "
+                f"{figures['lost']:.0f} of {shape.streams} streams did not end as sent"
             )
 
 
@@ -155,7 +155,7 @@ def defaults(session: Session, seconds: float, rounds: int) -> None:
             attempt(session, variant, f"what {variant.name} costs", seconds + 6, _throughput(seconds, round_))
 
 
-def _throughput(seconds: float, round_: int) -> Callable[[Session, Contestant], None]:
+def _throughput(seconds: float, round_: int) -> Work:
     def measure(session: Session, contestant: Contestant) -> None:
         with session.running(contestant) as running:
             body = _body(running, "small", bodies.mark())
@@ -175,7 +175,7 @@ def attempt(
     contestant: Contestant,
     what: str,
     seconds: float,
-    work: Callable[[Session, Contestant], None],
+    work: Work,
 ) -> None:
     """Do a piece of work; what keeps a contestant from it becomes a note, and the others go on."""
     try:

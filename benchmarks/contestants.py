@@ -78,7 +78,10 @@ def ours(flags: Sequence[str] = (), *, name: str = OURS, module: Sequence[str] =
             *(sys.executable, *module, "serve", "--model", f"openai/{MODEL}"),
             *("--api-base", f"http://127.0.0.1:{place.upstream}/v1", "--api-key-env", KEY_VARIABLE),
             *("--port", str(place.port), "--log-format", "json"),
-            *(flag.replace("{folder}", str(place.folder)) for flag in ("--ledger", "{folder}/calls.jsonl", *flags)),
+            *(
+                flag.replace("{folder}", str(place.folder))
+                for flag in ("--ledger", "{folder}/calls.jsonl", *flags)
+            ),
         ]
         here = {} if module == SHIPPED else {"PYTHONPATH": str(HERE.parent)}
         return Launch(command, {"OSMOSIS_BRIDGE_TOKEN": BEARER, KEY_VARIABLE: KEY, **here})
@@ -94,9 +97,25 @@ def ours(flags: Sequence[str] = (), *, name: str = OURS, module: Sequence[str] =
     )
 
 
+def launch_of(contestant: Contestant) -> Callable[[Place], Launch]:
+    """How a contestant that is a process is started."""
+    if contestant.launch is None:
+        raise ValueError(f"{contestant.name} is no process")
+    return contestant.launch
+
+
 def versions_of_ours() -> dict[str, str]:
     """What the bridge runs on."""
-    names = ("osmosis-bridge", "uvicorn", "uvloop", "httptools", "msgspec", "orjson", "starlette", "structlog")
+    names = (
+        "osmosis-bridge",
+        "uvicorn",
+        "uvloop",
+        "httptools",
+        "msgspec",
+        "orjson",
+        "starlette",
+        "structlog",
+    )
     found = {name: importlib.metadata.version(name) for name in names}
     return {"python": sys.version.split()[0], **found}
 
@@ -171,12 +190,12 @@ def rolter(installer: Installer) -> Contestant:
 
     def launch(place: Place) -> Launch:
         config = place.folder / "rolter.toml"
-        config.write_text(_ROLTER.format(port=place.port, upstream=place.upstream, model=MODEL, bearer=BEARER))
+        config.write_text(
+            _ROLTER.format(port=place.port, upstream=place.upstream, model=MODEL, bearer=BEARER)
+        )
         return Launch([str(python.parent / "rolter"), "gateway", "-c", str(config)], {"RUST_LOG": "error"})
 
-    return Contestant(
-        "rolter", "rolter gateway", launch, versions_in(python, ["rolter"]), most_streams=1000
-    )
+    return Contestant("rolter", "rolter gateway", launch, versions_in(python, ["rolter"]), most_streams=1000)
 
 
 _TENSORZERO = """\
@@ -193,7 +212,7 @@ observability.enabled = false
 
 
 def tensorzero(installer: Installer) -> Contestant:
-    """A gateway in Rust that comes in a Python wheel; its observability off, as it needs a database. Raises `Unusable`."""
+    """A gateway in Rust, in a Python wheel; observability off, which would need a database. Raises `Unusable`."""
     python = installer.environment(TENSORZERO)
 
     def launch(place: Place) -> Launch:
@@ -236,7 +255,11 @@ def litellm(installer: Installer) -> Contestant:
             *(str(python.parent / "litellm"), "--config", str(config), "--host", "127.0.0.1"),
             *("--port", str(place.port), "--num_workers", "1"),
         ]
-        environ = {"LITELLM_MASTER_KEY": BEARER, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        environ = {
+            "LITELLM_MASTER_KEY": BEARER,
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+        }
         return Launch(command, environ)
 
     versions = versions_in(python, ["litellm", "uvicorn", "fastapi"])

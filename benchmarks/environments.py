@@ -94,7 +94,7 @@ class Installer:
 
 
 def find_uv() -> str:
-    """uv on PATH, or the one the Makefile keeps. Raises `Unusable`."""
+    """Uv on PATH, or the one the Makefile keeps. Raises `Unusable`."""
     kept = PEERS.parent.parent / ".tools" / "uv" / "bin" / "uv"
     found = shutil.which("uv") or (str(kept) if kept.exists() else None)
     if found is None:

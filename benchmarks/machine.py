@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ def choose_cores() -> Cores:
 
 
 @contextmanager
-def pinned(*cores: int) -> Iterator[None]:
+def pinned(*cores: int) -> Generator[None, None, None]:
     """Processes that this thread starts meanwhile run on these cores only."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from benchmarks import bodies
-from benchmarks.bridge import attempt
-from benchmarks.contestants import MODEL, Contestant, Launch, Place, ours
+from benchmarks.bridge import Work, attempt
+from benchmarks.contestants import MODEL, Contestant, Launch, Place, launch_of, ours
 from benchmarks.environments import Unusable
-from benchmarks.processes import cpu_s, start, stop
+from benchmarks.processes import start, stop
 from benchmarks.session import Session, environment, rotated
 from benchmarks.tools import read_figures
 
@@ -40,29 +40,32 @@ def measure(session: Session, seconds: float, rounds: int) -> None:
 def native() -> Contestant:
     """Our bridge in the native lane."""
     wire = ours(("--lane", "native"), name=LANE)
+    wire_launch = launch_of(wire)
 
     def launch(place: Place) -> Launch:
-        assert wire.launch is not None
-        known = wire.launch(place)
+        known = wire_launch(place)
         return Launch(known.command, {**known.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"})
 
     return dataclasses.replace(wire, launch=launch, ready_s=60.0)
 
 
-def _lane(seconds: float, round_: int):  # noqa: ANN202 - what `attempt` takes
+def _lane(seconds: float, round_: int) -> Work:
     def work(session: Session, contestant: Contestant) -> None:
         with session.running(contestant) as running:
             body = bodies.write(running.folder, "small", bodies.small(contestant.model, bodies.mark()))
             session.tools.plain(running.goal, body, CONCURRENCY, 0, 1.0)
             session.phase(
-                running, "native", round_, lambda: session.tools.plain(running.goal, body, CONCURRENCY, 0, seconds)
+                running,
+                "native",
+                round_,
+                lambda: session.tools.plain(running.goal, body, CONCURRENCY, 0, seconds),
             )
 
     return work
 
 
-def _bare(seconds: float, round_: int):  # noqa: ANN202 - what `attempt` takes
-    def work(session: Session, contestant: Contestant) -> None:
+def _bare(seconds: float, round_: int) -> Work:
+    def work(session: Session, _lane: Contestant) -> None:
         folder = session.new_folder("bare-litellm")
         body = bodies.write(folder, "small", bodies.small(f"openai/{MODEL}", bodies.mark()))
         arguments = [sys.executable, "-m", "benchmarks.bare_litellm", session.upstream.url, str(body)]

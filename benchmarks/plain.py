@@ -207,13 +207,18 @@ async def streams(arguments: Sequence[str]) -> dict[str, object]:
         await read_stream(reader, asked, chunks, tally)
         writer.close()
 
-    work = [asyncio.ensure_future(one(index)) for index in range(count)]  # noqa: TID251 - given up together below
+    work = [asyncio.ensure_future(one(index)) for index in range(count)]
     _, late = await asyncio.wait(work, timeout=float(limit))
     for task in late:
         task.cancel()
     results = await asyncio.gather(*work, return_exceptions=True)
     broken = sum(isinstance(result, Exception) for result in results)
-    return {"streams": count, "cut": broken + tally.broken, "unfinished": len(late), **stream_figures(tally, begin)}
+    return {
+        "streams": count,
+        "cut": broken + tally.broken,
+        "unfinished": len(late),
+        **stream_figures(tally, begin),
+    }
 
 
 async def read_stream(reader: asyncio.StreamReader, asked: int, wanted: int, tally: Tally) -> None:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +65,11 @@ def _children(pid: int) -> list[int]:
     except OSError:
         if not threads.exists() or Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
             return []
-        every = ((int(name), cost_of(int(name))) for name in os.listdir("/proc") if name.isdigit())
+        every = (
+            (int(entry.name), cost_of(int(entry.name)))
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit()
+        )
         return [child for child, cost in every if cost is not None and cost.parent == pid]
     return [int(child) for children in lists for child in children.split()]
 
@@ -196,7 +200,7 @@ class Watch:
 
 
 @contextmanager
-def watching(root: int, every_s: float = 0.1) -> Iterator[Watch]:
+def watching(root: int, every_s: float = 0.1) -> Generator[Watch, None, None]:
     """Sample a process tree in a thread until the block ends."""
     watch, over = Watch(root), threading.Event()
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,19 +22,21 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import bodies, bridge, runners
-from benchmarks.__main__ import HERE, OVERTIME_S, PAGE, Interrupted, limited, new_book
-from benchmarks.contestants import Contestant, Launch, Place, ours
+from benchmarks.contestants import Contestant, Launch, Place, launch_of, ours
 from benchmarks.environments import Installer, Requirement, Unusable
+from benchmarks.limits import Interrupted, limited
 from benchmarks.machine import adopt_orphans, choose_cores, raise_file_limit
-from benchmarks.plan import GLANCE
 from benchmarks.processes import end_descendants, start, stop
-from benchmarks.report import replaced
+from benchmarks.report import PAGE, replaced
+from benchmarks.results import HERE, new_book
 from benchmarks.session import Running, Session, environment
 from benchmarks.tools import ToolFailed, find_tools, running_upstream
 
 PY_SPY = Requirement("py-spy", ("py-spy==0.4.3",), "py-spy")
 SECONDS = 6
 RATE = 400
+MOST_S = 480
+_WAITING = ("_worker (concurrent/futures/thread.py)", "wait (threading.py)")
 MOST = 5
 BEGIN, END = "<!-- profile: begin -->", "<!-- profile: end -->"
 
@@ -58,6 +60,8 @@ def costs_of(stacks: Iterable[str], most: int = MOST) -> list[Cost]:
         if not frames or not count.isdigit():
             continue
         names = [short(frame) for frame in frames.split(";")]
+        if names[-1] in _WAITING:
+            continue
         total += int(count)
         own[names[-1]] += int(count)
         for name in set(names):
@@ -81,9 +85,7 @@ def costs_of_cprofile(file: Path, most: int = MOST) -> list[Cost]:
     total = sum(one.tottime for one in found.func_profiles.values()) or 1.0
     by_own = sorted(found.func_profiles.items(), key=lambda pair: -pair[1].tottime)[:most]
     return [
-        Cost(
-            f"{name} ({'/'.join(Path(one.file_name).parts[-3:])})", one.tottime / total, one.cumtime / total
-        )
+        Cost(f"{name} ({'/'.join(Path(one.file_name).parts[-3:])})", one.tottime / total, one.cumtime / total)
         for name, one in by_own
     ]
 
@@ -99,13 +101,13 @@ def find_py_spy(installer: Installer) -> str | None:
         return None
 
 
-def record(py_spy: str, session: Session, pid: int, seconds: float, *, native: bool) -> list[str]:
+def record(py_spy: str, session: Session, pid: int, seconds: float) -> list[str]:
     """Sample a process for so long; collapsed stacks. Raises `Unusable`."""
     folder = session.new_folder("py-spy")
     out = folder / "stacks.txt"
     command = [
         *(py_spy, "record", "--pid", str(pid), "--duration", str(round(seconds)), "--rate", str(RATE)),
-        *("--format", "raw", "--output", str(out), *(("--native",) if native else ())),
+        *("--format", "raw", "--output", str(out)),
     ]
     started = start(command, folder / "log.txt", [session.cores.client], folder, environment())
     try:
@@ -124,12 +126,13 @@ def profile_bridge(
     if py_spy is None:
         return _with_cprofile(session, work, contestant)
     with session.running(contestant) as running, _working(session, running, work):
-        assert running.started is not None
-        return costs_of(record(py_spy, session, running.started.pid, SECONDS, native=False))
+        return costs_of(record(py_spy, session, running.pid, SECONDS))
 
 
 @contextmanager
-def _working(session: Session, running: Running, work: Callable[[Running], object]):  # noqa: ANN202 - a context manager
+def _working(
+    session: Session, running: Running, work: Callable[[Running], object]
+) -> Generator[None, None, None]:
     """Keep the contestant busy in a process of its own."""
     work_folder = session.new_folder("work")
     body = bodies.write(work_folder, "body", work(running))
@@ -140,7 +143,9 @@ def _working(session: Session, running: Running, work: Callable[[Running], objec
         arguments += ["200", str(SECONDS + 25)]
     else:
         arguments.append(str(SECONDS + 3))
-    load = start([*arguments, *goal.headers], work_folder / "log.txt", [session.cores.client], work_folder, {})
+    load = start(
+        [*arguments, *goal.headers], work_folder / "log.txt", [session.cores.client], work_folder, {}
+    )
     try:
         time.sleep(1.0)
         yield
@@ -153,11 +158,8 @@ def _with_cprofile(session: Session, work: Callable[[Running], object], contesta
     out = folder / "profile.out"
 
     def launch(place: Place) -> Launch:
-        assert contestant.launch is not None
-        known = contestant.launch(place)
-        return replace(
-            known, command=[sys.executable, "-m", "cProfile", "-o", str(out), *known.command[1:]]
-        )
+        known = launch_of(contestant)(place)
+        return replace(known, command=[sys.executable, "-m", "cProfile", "-o", str(out), *known.command[1:]])
 
     with session.running(replace(contestant, launch=launch)) as running, _working(session, running, work):
         time.sleep(SECONDS)
@@ -196,7 +198,7 @@ def profile_rows(session: Session, py_spy: str | None) -> list[Cost]:
     started = start(command.arguments, folder / "log.txt", cores, command.cwd, environ)
     try:
         time.sleep(3)
-        return costs_of(record(py_spy, session, started.pid, SECONDS, native=False))
+        return costs_of(record(py_spy, session, started.pid, SECONDS))
     finally:
         stop(started)
 
@@ -241,7 +243,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True)
     installer = Installer(may_install=True, python=None, tell=lambda text: console.print(text, style="dim"))
     try:
-        with limited(OVERTIME_S + 300):
+        with limited(MOST_S):
             py_spy = None if options.cprofile else find_py_spy(installer)
             found = _profiles(options.what or list(PROFILES), py_spy, folder, console)
     except (Interrupted, ToolFailed) as error:
@@ -264,8 +266,8 @@ def _profiles(
     cores = choose_cores()
     tools = find_tools(cores)
     with running_upstream(tools, folder) as upstream:
-        until = time.monotonic() + OVERTIME_S + 300
-        session = Session(tools, upstream, cores, folder, new_book(GLANCE), until, console.print)
+        until = time.monotonic() + MOST_S
+        session = Session(tools, upstream, cores, folder, new_book("profile"), until, console.print)
         for name in names:
             title, work = PROFILES[name]
             console.print(f"profiling: {title}", style="dim", markup=False)

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from benchmarks import plots
-from benchmarks.results import NOISY_PCT, Book, Summary, value_of
-from benchmarks.targets import Verdict, judge, number
+from benchmarks.results import HERE, NOISY_PCT, Book, Summary, value_of
+from benchmarks.targets import MISSING, Verdict, judge, number
 
+PAGE = HERE.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 Column = tuple[str, str, str, float]
 """Heading, measure, value, factor."""
@@ -87,7 +88,7 @@ def target_table(verdicts: Sequence[Verdict]) -> Table:
             f"{'≥' if verdict.target.at_least else '≤'} {number(verdict.target.bound)}"
             + (f" ({number(verdict.target.stretch)})" if verdict.target.stretch is not None else "")
             + f" {verdict.target.unit}",
-            "–" if verdict.figure is None else number(verdict.figure),
+            MISSING if verdict.figure is None else number(verdict.figure),
             verdict.status,
             ""
             if verdict.target.of_nginx is None
@@ -136,7 +137,7 @@ def _runners(summary: Summary, titles: Mapping[str, str]) -> Table:
 
 
 def _cell(value: float | None, factor: float) -> str:
-    return "–" if value is None else number(value * factor)
+    return MISSING if value is None else number(value * factor)
 
 
 def show(book: Book, console: Console) -> None:
@@ -145,9 +146,7 @@ def show(book: Book, console: Console) -> None:
     for table in [*tables(summary, _titles(book)), target_table(judge(summary))]:
         shown = RichTable(title=table.title, title_justify="left")
         for index, heading in enumerate(table.columns):
-            shown.add_column(
-                heading, justify="left" if index == 0 or table.title == "Targets" else "right"
-            )
+            shown.add_column(heading, justify="left" if index == 0 or table.title == "Targets" else "right")
         for row in table.rows:
             shown.add_row(*row)
         console.print(shown)
@@ -165,8 +164,8 @@ def quality(book: Book) -> list[str]:
     if book.noisy:
         worst = max(book.noisy, key=lambda one: one.foreign_pct)
         found.append(
-            f"during {len(book.noisy)} of {len(book.observations)} observations others used more than {NOISY_PCT:.0f} % "
-            f"of a core, at most {worst.foreign_pct:.0f} % ({worst.contestant}, {worst.measure})"
+            f"during {len(book.noisy)} of {len(book.observations)} observations others used more than "
+            f"{NOISY_PCT:.0f} % of a core, at most {worst.foreign_pct:.0f} % ({worst.contestant}, {worst.measure})"
         )
     errors = sum(
         one.values.get("bad_status", 0) + one.values.get("broken", 0)
@@ -184,8 +183,7 @@ def markdown(book: Book, raw: str, pictures: Sequence[str]) -> str:
     """The results as a section of docs/performance.md."""
     summary, head = book.summary, book.head
     parts = [
-        f"Measured {head['started']} by `make bench{'-full' if head['form'] == 'full' else ''}`, "
-        f"{_medians_of(book)}; raw observations in [{raw}]({raw}).",
+        f"Measured {head['started']} by `{_command(head)}`, {_medians_of(book)}; raw observations: [{raw}]({raw}).",
         _machine(head),
         _table(target_table(judge(summary))),
         *(_table(table) for table in tables(summary, _titles(book))),
@@ -195,6 +193,10 @@ def markdown(book: Book, raw: str, pictures: Sequence[str]) -> str:
     if remarks:
         parts.append("Notes\n\n" + "\n".join(f"- {remark}" for remark in remarks))
     return "\n\n".join(part for part in parts if part)
+
+
+def _command(head: Mapping[str, object]) -> str:
+    return {"quick": "make bench", "full": "make bench-full"}.get(str(head["form"]), "python -m benchmarks")
 
 
 def _medians_of(book: Book) -> str:
@@ -244,7 +246,9 @@ def draw(book: Book) -> dict[str, str]:
     drawn: dict[str, str] = {}
     for file, title, unit, measure, value in wanted:
         by_name = summary.get(measure, {})
-        found = [(titles.get(name, name), values[value]) for name, values in by_name.items() if value in values]
+        found = [
+            (titles.get(name, name), values[value]) for name, values in by_name.items() if value in values
+        ]
         found = [pair for pair in found if pair[0] != "no proxy"]
         if found:
             drawn[file] = plots.bars(title, unit, found)

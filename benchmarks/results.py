@@ -10,9 +10,13 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
-from benchmarks.machine import load_average
+from benchmarks.machine import describe, load_average
+
+HERE = Path(__file__).resolve().parent
 
 Summary = dict[str, dict[str, dict[str, float]]]
 """measure -> contestant -> name of a value -> its median."""
@@ -53,9 +57,7 @@ class Book:
     ) -> None:
         """Keep one observation, on disk too."""
         self.observations.append(
-            Observation(
-                measure, contestant, round_, dict(values), foreign_pct, time.time(), load_average()
-            )
+            Observation(measure, contestant, round_, dict(values), foreign_pct, time.time(), load_average())
         )
         self.save()
 
@@ -86,6 +88,31 @@ class Book:
     def noisy(self) -> list[Observation]:
         """Observations during which others worked on this machine."""
         return [one for one in self.observations if one.foreign_pct > NOISY_PCT]
+
+
+def new_book(form: str) -> Book:
+    """An empty book about this machine and moment."""
+    folder = HERE / ".results"
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    head: dict[str, object] = {
+        "started": f"{now:%Y-%m-%d %H:%M} UTC",
+        "form": form,
+        "machine": describe(),
+        "versions": {},
+        "titles": {},
+        "quiet": False,
+    }
+    return Book(folder / f"{now:%Y%m%dT%H%M%S}-{form}.json", head)
+
+
+def read_book(path: Path) -> Book:
+    """A book that an earlier run wrote."""
+    document = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+    observations = [Observation(**one) for one in document.pop("observations")]
+    notes = document.pop("notes")
+    document.pop("summary", None)
+    return Book(path, document, observations, notes)
 
 
 def summarise(observations: Iterable[Observation], against: str = "direct") -> Summary:

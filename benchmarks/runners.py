@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.contestants import KEY, KEY_VARIABLE, OSMOSIS_AI, OURS, versions_of_ours
-from benchmarks.environments import PEERS, Installer, Requirement, Unusable, find_uv, install_step, versions_in
+from benchmarks.environments import (
+    PEERS,
+    Installer,
+    Requirement,
+    Unusable,
+    find_uv,
+    install_step,
+    versions_in,
+)
 from benchmarks.processes import Started, Watch, end, start, stop, tree, watching
 from benchmarks.session import OutOfTime, Session, environment
 from benchmarks.tools import Figures, ToolFailed
@@ -101,7 +109,16 @@ def ours() -> Runner:
             (agent / "one_call.py", "one_call.py"),
         )
         arguments = [
-            *(sys.executable, "-m", "osmosis_cli", "--json", "eval", "run", "configs/eval/bench.toml", "--yes"),
+            *(
+                sys.executable,
+                "-m",
+                "osmosis_cli",
+                "--json",
+                "eval",
+                "run",
+                "configs/eval/bench.toml",
+                "--yes",
+            ),
             *("--dataset-file", str(rows.file), "--max-in-flight", str(IN_FLIGHT)),
             *("--api-base", rows.upstream_url, "--api-key-env", KEY_VARIABLE),
         ]

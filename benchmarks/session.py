@@ -9,7 +9,7 @@ import http.client
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,11 @@ class Running:
     folder: Path
     started: Started | None = None
     ready_ms: float = 0.0
+
+    @property
+    def pid(self) -> int:
+        """The process id of its root, 0 where there is no process."""
+        return self.started.pid if self.started else 0
 
     @property
     def cpu_s(self) -> float:
@@ -81,7 +86,7 @@ class Session:
         return folder
 
     @contextmanager
-    def running(self, contestant: Contestant) -> Iterator[Running]:
+    def running(self, contestant: Contestant) -> Generator[Running, None, None]:
         """A contestant, from its first answer to its end. Raises `Unusable`."""
         folder = self.new_folder(contestant.name)
         place = Place(folder, free_port(), self.upstream.port)
@@ -103,7 +108,8 @@ class Session:
     def _wait(self, running: Running, port: int, url_file: Path | None) -> None:
         """Ask until the answer is a 200."""
         started, contestant = running.started, running.contestant
-        assert started is not None
+        if started is None:
+            return
         body = bodies.small(contestant.model, bodies.mark())
         asked = bodies.write(running.folder, "first", body).read_bytes()
         while time.monotonic() < started.at + contestant.ready_s:

@@ -5,11 +5,15 @@ Absolute figures move with the machine, so a row may also carry the share of ngi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.contestants import NGINX, OURS
 from benchmarks.results import Summary, ratio, value_of
+
+MISSING = "-"
+"""In the place of a figure that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +87,15 @@ class Verdict:
         wanted, stretch = self.target.of_nginx
         if not self.share_is_met:
             return f"{self.share:.2f}: missed by {abs(self.share - wanted):.2f}"
-        return f"{self.share:.2f}: met" + (", stretch too" if self.target.reaches(self.share, stretch) else "")
+        return f"{self.share:.2f}: met" + (
+            ", stretch too" if self.target.reaches(self.share, stretch) else ""
+        )
 
 
 def number(value: float) -> str:
     """A figure as people read it: three digits that matter, thousands apart."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return "–"
+    if not math.isfinite(value):
+        return MISSING
     if abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:
@@ -107,9 +113,15 @@ def _runner_targets() -> list[Target]:
         found += [
             Target(f"runner, {rows:,} rows", measure, "rows_per_s", 300, unit="rows/s", at_least=True),
             Target(
-                f"runner, {rows:,} rows: supervisor CPU", measure, "supervisor_cpu_ms_per_row", 3, unit="ms a row"
+                f"runner, {rows:,} rows: supervisor CPU",
+                measure,
+                "supervisor_cpu_ms_per_row",
+                3,
+                unit="ms a row",
             ),
-            Target(f"runner, {rows:,} rows: supervisor memory", measure, "supervisor_peak_mb", 100, unit="MB"),
+            Target(
+                f"runner, {rows:,} rows: supervisor memory", measure, "supervisor_peak_mb", 100, unit="MB"
+            ),
         ]
     return found
 
@@ -150,9 +162,7 @@ def judge(summary: Summary, targets: Sequence[Target] = TARGETS) -> list[Verdict
         Verdict(
             target,
             target.measured(summary),
-            None
-            if target.of_nginx is None
-            else ratio(summary, target.measure, target.value, OURS, NGINX),
+            None if target.of_nginx is None else ratio(summary, target.measure, target.value, OURS, NGINX),
         )
         for target in targets
     ]

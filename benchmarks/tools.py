@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,9 +90,7 @@ class Tools:
         try:
             out, complaint = process.communicate(timeout=seconds + SLACK_S)
         except subprocess.TimeoutExpired:
-            raise ToolFailed(
-                f"{Path(command[0]).name} did not end {SLACK_S:.0f} s after its time"
-            ) from None
+            raise ToolFailed(f"{Path(command[0]).name} did not end {SLACK_S:.0f} s after its time") from None
         finally:
             process.kill()
             process.wait()
@@ -127,7 +125,7 @@ end
 
 
 def _lua(body: Path, headers: Sequence[str]) -> str:
-    """wrk's script: the request, and the same figures as our own client prints."""
+    """Wrk's script: the request, and the same figures as our own client prints."""
     named = [header.split(": ", 1) for header in ("Content-Type: application/json", *headers)]
     lines = [f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in named]
     return _LUA.format(body=json.dumps(str(body)), headers="\n".join(lines))
@@ -190,7 +188,7 @@ class Upstream:
 
 
 @contextmanager
-def running_upstream(tools: Tools, folder: Path) -> Iterator[Upstream]:
+def running_upstream(tools: Tools, folder: Path) -> Generator[Upstream, None, None]:
     """The upstream on the client's core. Raises `ToolFailed`."""
     log = folder / "upstream.txt"
     started = start([*tools.commands["upstream"], "0"], log, [tools.cores.client], folder, {})

@@ -51,7 +51,11 @@ def take_out(part: str, arguments: list[str]) -> list[str]:
     if part == "ledger":
         at = arguments.index("--ledger")
         return arguments[:at] + arguments[at + 2 :]
-    replaced = {"log": ("open_log", _silent), "redaction": ("Redactor", _Reveal), "metrics": ("Metrics", _Unwatched)}
+    replaced = {
+        "log": ("open_log", _silent),
+        "redaction": ("Redactor", _Reveal),
+        "metrics": ("Metrics", _Unwatched),
+    }
     name, other = replaced[part]
     # A part that has been renamed must fail here, not be measured as if it were out.
     getattr(server, name)

@@ -218,7 +218,7 @@ def _fitting(script: Script | None, received: Received) -> Script:
 
 
 def _unscripted(received: Received) -> Script:
-    if received.target.endswith("/chat/completions"):
+    if received.target.partition("?")[0].endswith("/chat/completions"):
         return plain(completion())
     return plain('{"error":{"message":"no such path","type":"not_found","param":null,"code":null}}', 404)
 

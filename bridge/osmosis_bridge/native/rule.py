@@ -66,8 +66,12 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
     `dialect` names how replies are read (`witness.py`); `messages_at` are the members of the outgoing body that hold
     the conversation; `calls` matches the end of a URL path that is a call, every other request being one that LiteLLM
-    makes for itself. `relayed` says that replies are OpenAI's already and pass as they came. `turn_fields` are the
-    fields a message may have beyond those of every family, `part_fields` those of a content part.
+    makes for itself. `relayed` says that the conversation goes and the reply comes as OpenAI has them.
+
+    `strict_tools_at` is the list of tools on which we set `strict`, where LiteLLM loses it; `cache_mark` what a
+    `cache_control` becomes; `reasoning` how an assistant's earlier reasoning is sent back: as signed blocks, by its
+    signatures alone, as text, or not at all. `turn_fields` are the fields a message may have beyond those of every
+    family, `part_fields` those of a content part.
     """
 
     name: str
@@ -77,6 +81,9 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     calls: str
     messages_at: tuple[str, ...] = ("messages",)
     relayed: bool = False
+    strict_tools_at: Path | None = None
+    cache_mark: str | None = None
+    reasoning: Literal["blocks", "signatures", "text", "none"] = "none"
     turn_fields: frozenset[str] = frozenset()
     part_fields: frozenset[str] = frozenset()
 

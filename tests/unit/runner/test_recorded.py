@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runner_fakes import ended
 
 from osmosis_runner.errors import JournalCorrupt
 from osmosis_runner.journal import Journal
 from osmosis_runner.recorded import Recorded, read_recorded
+from runner_fakes import ended
 
 
 def after(*steps: tuple[int, str]) -> Recorded:

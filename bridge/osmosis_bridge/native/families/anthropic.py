@@ -133,6 +133,9 @@ ANTHROPIC: Final = Family(
     other=_other,
     calls=r"/messages",
     messages_at=("messages", "system"),
+    strict_tools_at=("tools",),
+    cache_mark="cache_control",
+    reasoning="blocks",
     turn_fields=frozenset({"thinking_blocks", "cache_control"}),
     part_fields=frozenset({"cache_control", "thinking", "signature", "data", "citations", "title", "context"}),
 )

@@ -115,6 +115,8 @@ CONVERSE: Final = Family(
     other=_other,
     calls=r"/converse(?:-stream)?",
     messages_at=("messages", "system"),
+    cache_mark="cachePoint",
+    reasoning="blocks",
     turn_fields=frozenset({"thinking_blocks", "cache_control"}),
     part_fields=frozenset({"cache_control", "thinking", "signature", "data"}),
 )

@@ -115,6 +115,7 @@ GEMINI: Final = Family(
     other=_other,
     calls=r":(?:streamG|g)enerateContent",
     messages_at=("contents", "systemInstruction", "system_instruction"),
+    reasoning="signatures",
     turn_fields=frozenset({"thinking_blocks"}),
     part_fields=frozenset({"detail"}),
 )

@@ -89,6 +89,7 @@ OLLAMA: Final = Family(
     rules=refused_unless(_RULES, _NOT_THERE),
     other=_other,
     calls=r"/api/chat",
+    reasoning="text",
 )
 _NO_TOOLS: Final[dict[str, FieldRule]] = {
     "tools": lambda value, asked: refuse("ollama/ takes no tools; ollama_chat/ does")
