@@ -30,7 +30,7 @@ BASE_PYTHON = "$$('$(PYTHON)' -c 'import sys; print(getattr(sys, "_base_executab
 sync = '$(UV)' sync --offline --quiet $(1) 2>/dev/null || '$(UV)' sync $(1)
 LOCKED = --locked --python $(BASE_PYTHON)
 SOURCES := bridge runner cli
-CODE := $(wildcard $(SOURCES) scripts rollouts tests)
+CODE := $(wildcard $(SOURCES) scripts benchmarks rollouts tests)
 
 # A recipe line for each target that has a description after two hashes, in the order of this file.
 .PHONY: help
@@ -51,6 +51,10 @@ test: $(VENV)/.ready-dev ## run the tests (ARGS="-k name" hands options to pytes
 .PHONY: conformance
 conformance: $(VENV)/.ready-dev ## hold the bridge to every scripted exchange
 	$(BIN)/python -m pytest -q tests/conformance $(ARGS)
+
+.PHONY: conformance-peers
+conformance-peers: $(VENV)/.ready-dev | $(UV) ## hold other proxies to them as well, each installed on first use
+	$(BIN)/python scripts/conformance_peers.py $(ARGS)
 
 .PHONY: faults
 faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k
@@ -82,6 +86,23 @@ gates: $(VENV)/.ready-dev ## check the shape of the code, and that tests mirror 
 .PHONY: docker-check
 docker-check: $(VENV)/.ready-dev ## run the Dockerfile's steps in a clean environment, without Docker
 	$(BIN)/python -m pytest -q -m docker_steps tests/unit/house $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.ready-dev ## 50,000 mixed calls with clients that leave: memory flat, each recorded once
+	$(BIN)/python scripts/soak.py $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.ready-dev ## write anew the pages that are made from the code
+	$(BIN)/python scripts/refresh_cli_docs.py
+	$(BIN)/python scripts/refresh_openapi.py
+
+.PHONY: bench
+bench: $(VENV)/.ready-dev ## measure bridge and runner beside the peers that are there, in under five minutes
+	$(BIN)/python -m benchmarks quick $(ARGS)
+
+.PHONY: bench-full
+bench-full: $(VENV)/.ready-dev $(UV) ## the same at length beside every peer; installs them, takes half an hour
+	$(BIN)/python -m benchmarks full $(ARGS)
 
 .PHONY: all
 all: lint types imports gates docker-check test ## everything that .ci/run checks

@@ -7,7 +7,9 @@ process is left.
 from __future__ import annotations
 
 import argparse
+import compileall
 import contextlib
+import itertools
 import shutil
 import sys
 import time
@@ -22,11 +24,12 @@ from benchmarks import bridge, native_lane, report, runners
 from benchmarks.contestants import DIRECT, NGINX, OURS, Contestant, direct, nginx, ours
 from benchmarks.contestants import peers as peer_contestants
 from benchmarks.environments import Installer, Unusable
-from benchmarks.limits import Interrupted, limited
+from benchmarks.limits import Interrupted, alone, limited
 from benchmarks.machine import (
     adopt_orphans,
     choose_cores,
     load_average,
+    pinned,
     raise_file_limit,
     wait_until_quiet,
 )
@@ -39,11 +42,15 @@ from benchmarks.tools import ToolFailed, find_tools, running_upstream
 
 PARTS = ("bridge", "streams", "start", "rows", "defaults", "native")
 OVERTIME_S = 180
+INSTALL_S = 900
+MAIN = frozenset({OURS, NGINX, DIRECT})
+"""They take part in everything."""
+MANY_ROWS = 50_000
 FILES_NEEDED = 12_000
 
 
 def main(arguments: list[str]) -> int:
-    """Measure; 0 when something was measured, 1 otherwise."""
+    """Measure; 0 when the run came to its end, 1 otherwise."""
     options = parse(arguments)
     console = Console(stderr=True)
     if options.earlier is not None:
@@ -54,25 +61,26 @@ def main(arguments: list[str]) -> int:
     if options.minutes:
         form = replace(form, minutes=options.minutes)
     adopt_orphans()
-    folder = HERE / ".work" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    folder.mkdir(parents=True)
-    book: Book | None = None
+    work = HERE / ".work"
+    folder = work / f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    seconds = form.minutes * 60 + form.settle_s + OVERTIME_S + (INSTALL_S if options.peers else 0)
     try:
-        with limited(form.minutes * 60 + OVERTIME_S + (900 if options.peers else 0)):
-            book = run(options, form, folder, lambda text: console.print(text, style="dim", markup=False))
+        with limited(seconds), alone(work):
+            folder.mkdir()
+            run(options, form, folder, lambda text: console.print(text, style="dim", markup=False))
     except (Interrupted, ToolFailed) as error:
         console.print(f"ended early: {error}", style="red", markup=False)
     finally:
         end_descendants()
         shutil.rmtree(folder, ignore_errors=True)
-    book = book or options.book
+    book: Book | None = options.book
     if book is None or not book.observations:
         console.print("nothing was measured", style="red")
         return 1
     report.show(book, wide())
-    whole = not options.only_some and book.head.get("complete")
-    conclude(book, options.publish and bool(whole), console)
-    return 0
+    complete = bool(book.head.get("complete"))
+    conclude(book, options.publish and complete and not options.only_some, console)
+    return 0 if complete else 1
 
 
 def wide() -> Console:
@@ -113,7 +121,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[str], None]) -> Book:
+def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[str], None]) -> None:
     """Prepare, wait for quiet, and measure every part."""
     book = new_book(form.name)
     options.book = book
@@ -130,13 +138,13 @@ def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[s
     book.head["load"] = round(load_average(), 2)
     if not book.head["quiet"]:
         tell(f"the machine is not quiet (load average {load_average():.2f}): figures will not be published")
-    with running_upstream(tools, folder) as upstream:
+    # This program samples while it waits: beside the client, never beside the contestant.
+    with pinned(cores.client), running_upstream(tools, folder) as upstream:
         until = time.monotonic() + form.minutes * 60
         session = Session(tools, upstream, cores, folder, book, until, tell)
         measure(session, form, contestants, [runners.ours(), *their_runners], installer, options.only)
     book.head["complete"] = True
     book.save()
-    return book
 
 
 def describe_contestants(book: Book, contestants: list[Contestant], others: list[Runner]) -> None:
@@ -155,17 +163,26 @@ def measure(
     parts: list[str],
 ) -> None:
     """Every part, in the order in which a run that is cut short is worth most."""
-    work: dict[str, Callable[[], None]] = {
-        "bridge": lambda: measure_bridge(session, form, contestants),
-        "streams": lambda: measure_streams(session, form, contestants, installer),
-        "start": lambda: measure_start(session, form, contestants),
-        "defaults": lambda: bridge.defaults(session, form.defaults_s, form.defaults_rounds),
-        "native": lambda: native_lane.measure(session, form.native_s, form.native_rounds),
-        "rows": lambda: measure_rows(session, form, all_runners),
-    }
-    for part, step in work.items():
+    warm_up(session)
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("bridge", lambda: measure_bridge(session, form, contestants)),
+        ("streams", lambda: measure_streams(session, form, contestants, installer)),
+        ("rows", lambda: measure_rows(session, form, all_runners)),
+        ("start", lambda: measure_start(session, form, contestants)),
+        ("native", lambda: native_lane.measure(session, form.native_s, form.native_rounds)),
+        ("defaults", lambda: bridge.defaults(session, form.defaults_s, form.defaults_rounds)),
+        ("rows", lambda: measure_many_rows(session, form, all_runners[0])),
+    ]
+    for part, step in steps:
         if part in parts:
             step()
+
+
+def warm_up(session: Session) -> None:
+    """Compile our packages, and start the bridge once, so that what is timed later is a start as users have it."""
+    for package in ("bridge", "runner", "cli"):
+        compileall.compile_dir(HERE.parent / package, quiet=2)
+    bridge.attempt(session, replace(ours(), name="warm-up"), "warm-up", 5, bridge.start_only)
 
 
 def measure_bridge(session: Session, form: Form, contestants: list[Contestant]) -> None:
@@ -173,6 +190,8 @@ def measure_bridge(session: Session, form: Form, contestants: list[Contestant]) 
     phases = form.phases
     for round_ in range(form.rounds):
         for contestant in rotated(contestants, round_):
+            if round_ >= form.peer_rounds and contestant.name not in MAIN:
+                continue
             what = f"{contestant.name}: throughput and latency, round {round_ + 1} of {form.rounds}"
             seconds = phases.small + phases.large + 2 * phases.paced + 6
             bridge.attempt(session, contestant, what, seconds, _visit(form, round_))
@@ -189,16 +208,18 @@ def measure_streams(
     streaming_nginx: Contestant | None = None
     with contextlib.suppress(Unusable):
         streaming_nginx = nginx(installer, streaming=True)
-    for round_ in range(form.stream_rounds):
-        for shape in form.shapes:
-            for contestant in rotated(contestants, round_):
-                most = contestant.most_streams
-                if most < shape.streams and contestant.name not in (OURS, NGINX, DIRECT):
-                    continue
-                what = f"{contestant.name}: {shape.measure}, round {round_ + 1} of {form.stream_rounds}"
-                seconds = (shape.chunks * shape.gap_ms + shape.ramp_ms) / 1e3 + 6
-                prepared = bridge.for_streams(contestant, streaming_nginx)
-                bridge.attempt(session, prepared, what, seconds, _streams(shape, round_))
+    for round_, shape in itertools.product(range(form.stream_rounds), form.shapes):
+        for contestant in rotated(contestants, round_):
+            if not _takes_part(contestant, form, shape):
+                continue
+            what = f"{contestant.name}: {shape.measure}, round {round_ + 1} of {form.stream_rounds}"
+            seconds = (shape.chunks * shape.gap_ms + shape.ramp_ms) / 1e3 + 6
+            prepared = bridge.for_streams(contestant, streaming_nginx)
+            bridge.attempt(session, prepared, what, seconds, _streams(shape, round_))
+
+
+def _takes_part(contestant: Contestant, form: Form, shape: bridge.Shape) -> bool:
+    return contestant.name in MAIN or (form.stream_peers and contestant.most_streams >= shape.streams)
 
 
 def _streams(shape: bridge.Shape, round_: int) -> bridge.Work:
@@ -211,7 +232,7 @@ def measure_start(session: Session, form: Form, contestants: list[Contestant]) -
         for contestant in rotated(contestants, round_):
             if contestant.launch is not None:
                 what = f"{contestant.name}: start, round {round_ + 1} of {form.start_rounds}"
-                bridge.attempt(session, contestant, what, 4, _start(round_))
+                bridge.attempt(session, contestant, what, 4, _start(form.rounds + round_))
 
 
 def _start(round_: int) -> bridge.Work:
@@ -222,10 +243,20 @@ def measure_rows(session: Session, form: Form, all_runners: list[Runner]) -> Non
     """Runners over the same rows, the small runs first."""
     mine, *others = all_runners
     run_rows(session, replace(mine, name=runners.WARM_UP), 20, 0)
-    plan = [(count, round_, mine) for count, rounds in form.rows for round_ in range(rounds)]
+    plan = [
+        (count, round_, mine) for count, rounds in form.rows if count < MANY_ROWS for round_ in range(rounds)
+    ]
     plan += [(count, 0, other) for other in others for count in form.peer_rows.get(other.name, ())]
     for count, round_, runner in sorted(plan, key=lambda step: (step[0], step[1])):
         run_rows(session, runner, count, round_)
+
+
+def measure_many_rows(session: Session, form: Form, runner: Runner) -> None:
+    """The run that takes minutes, last of all."""
+    for count, rounds in form.rows:
+        if count >= MANY_ROWS:
+            for round_ in range(rounds):
+                run_rows(session, runner, count, round_)
 
 
 def conclude(book: Book, wanted: bool, console: Console) -> None:  # noqa: FBT001 - it is the flag of the command line

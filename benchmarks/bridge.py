@@ -10,12 +10,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks import bodies
 from benchmarks.contestants import NGINX, OURS, Contestant, ours
-from benchmarks.environments import Unusable
 from benchmarks.processes import watching
-from benchmarks.session import SETTLE_S, OutOfTime, Running, Session, rotated
+from benchmarks.session import FAILURES, SETTLE_S, OutOfTime, Running, Session, rotated
 from benchmarks.tools import Figures, ToolFailed
 
 CONNECTIONS = 64
@@ -59,27 +59,24 @@ def visit(session: Session, contestant: Contestant, phases: Phases, round_: int)
         tools, goal = session.tools, running.goal
         tools.saturate(goal, small, CONNECTIONS, WARM_S)
 
-        def saturated(body: object, seconds: float) -> Callable[[], Figures]:
-            return lambda: tools.saturate(goal, small if body == "small" else large, CONNECTIONS, seconds)
-
-        session.phase(running, "small", round_, saturated("small", phases.small))
-        session.phase(running, "large", round_, saturated("large", phases.large))
-        session.settle(running)
-        session.phase(
-            running, "paced_1", round_, lambda: tools.plain(goal, small, 1, PACED_PAUSE_US, phases.paced)
+        phases_of: tuple[tuple[str, Callable[[], Figures]], ...] = (
+            ("small", lambda: tools.saturate(goal, small, CONNECTIONS, phases.small)),
+            ("large", lambda: tools.saturate(goal, large, CONNECTIONS, phases.large)),
+            ("paced_1", lambda: tools.plain(goal, small, 1, PACED_PAUSE_US, phases.paced)),
+            ("in_flight_16", lambda: tools.plain(goal, slow, IN_FLIGHT, IN_FLIGHT_PAUSE_US, phases.paced)),
         )
-        session.phase(
-            running,
-            "in_flight_16",
-            round_,
-            lambda: tools.plain(goal, slow, IN_FLIGHT, IN_FLIGHT_PAUSE_US, phases.paced),
-        )
+        for measure, work in phases_of:
+            session.settle(running)  # what came before may still be in a slow proxy's queue
+            try:
+                session.phase(running, measure, round_, work)
+            except ToolFailed as error:
+                session.book.note(f"{contestant.name}: {error}")
         if contestant.launch is not None:
             memory |= {"after_mb": running.resident_mb, "ready_ms": running.ready_ms}
             session.book.observe("start", contestant.name, round_, memory)
 
 
-def _body(running: Running, name: str, marked: str) -> bodies.Path:
+def _body(running: Running, name: str, marked: str) -> Path:
     return bodies.write(running.folder, name, bodies.small(running.contestant.model, marked))
 
 
@@ -120,6 +117,12 @@ def for_streams(contestant: Contestant, streaming_nginx: Contestant | None) -> C
     if contestant.name == NGINX and streaming_nginx is not None:
         return streaming_nginx
     return contestant
+
+
+def start_only(session: Session, contestant: Contestant) -> None:
+    """Start and stop, without keeping anything of it."""
+    with session.running(contestant):
+        pass
 
 
 def start_up(session: Session, contestant: Contestant, round_: int) -> None:
@@ -184,5 +187,5 @@ def attempt(
         work(session, contestant)
     except OutOfTime:
         return
-    except (Unusable, ToolFailed, OSError, KeyError, ValueError) as error:
+    except FAILURES as error:
         session.book.note(f"{what}: {error}")

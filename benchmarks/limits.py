@@ -1,10 +1,13 @@
-"""The time limit of a whole run, and signals, as one exception; knows nothing of what runs."""
+"""The time limit of a whole run, signals, and that only one runs; knows nothing of what runs."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import shutil
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from types import FrameType
 
 
@@ -30,3 +33,21 @@ def limited(seconds: float) -> Generator[None, None, None]:
         signal.alarm(0)
         for number, handler in zip(caught, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def alone(work: Path) -> Generator[None, None, None]:
+    """Be the only benchmark that uses this folder, and clear what one that was killed left there.
+
+    Raises `Interrupted` where another one runs: both would measure each other.
+    """
+    work.mkdir(exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Interrupted("another benchmark runs in this checkout; wait for its end") from None
+        for left in work.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+        yield

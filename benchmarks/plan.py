@@ -15,15 +15,19 @@ class Form:
     name: str
     minutes: float
     rounds: int
+    peer_rounds: int
+    """Rounds for the peers other than nginx."""
     phases: Phases
     stream_rounds: int
+    stream_peers: bool
+    """Whether peers other than nginx are asked for streams."""
     shapes: Sequence[Shape]
     start_rounds: int
     rows: Sequence[tuple[int, int]]
     """Ours: (rows, rounds)."""
     peer_rows: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     defaults_s: float = 2.0
-    defaults_rounds: int = 2
+    defaults_rounds: int = 1
     native_s: float = 3.0
     native_rounds: int = 1
     settle_s: float = 60.0
@@ -40,22 +44,26 @@ def shapes(chunks: int, most_chunks: int, ramp_ms: int) -> tuple[Shape, ...]:
 
 QUICK = Form(
     name="quick",
-    minutes=4.7,
+    minutes=4.3,
     rounds=2,
-    phases=Phases(2, 2, 2),
+    peer_rounds=1,
+    phases=Phases(2, 1.5, 1.5),
     stream_rounds=1,
+    stream_peers=False,
     shapes=shapes(25, 50, 2000),
-    start_rounds=1,
+    start_rounds=0,
     rows=((1_000, 1), (10_000, 1)),
-    peer_rows={"inspect-ai": (200,), "verifiers": (200,), "osmosis-ai": (100,)},
+    peer_rows={"inspect-ai": (100,), "verifiers": (100,), "osmosis-ai": (50,)},
     settle_s=30.0,
 )
 FULL = Form(
     name="full",
     minutes=45,
     rounds=3,
+    peer_rounds=3,
     phases=Phases(4, 3, 3),
     stream_rounds=2,
+    stream_peers=True,
     shapes=shapes(50, 100, 2500),
     start_rounds=3,
     rows=((1_000, 3), (10_000, 2), (100_000, 1)),
@@ -70,8 +78,10 @@ GLANCE = Form(
     name="glance",
     minutes=6,
     rounds=1,
+    peer_rounds=1,
     phases=Phases(1, 1, 1),
     stream_rounds=1,
+    stream_peers=True,
     shapes=(Shape("streams_1000", 1000, 10, 100, 1000, 40),),
     start_rounds=0,
     rows=((200, 1),),

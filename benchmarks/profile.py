@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks import bodies, bridge, runners
 from benchmarks.contestants import Contestant, Launch, Place, launch_of, ours
 from benchmarks.environments import Installer, Requirement, Unusable
-from benchmarks.limits import Interrupted, limited
+from benchmarks.limits import Interrupted, alone, limited
 from benchmarks.machine import adopt_orphans, choose_cores, raise_file_limit
 from benchmarks.processes import end_descendants, start, stop
 from benchmarks.report import PAGE, replaced
@@ -239,11 +239,10 @@ def main(arguments: Sequence[str]) -> int:
     adopt_orphans()
     raise_file_limit()
     folder = HERE / ".work" / "profile"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     installer = Installer(may_install=True, python=None, tell=lambda text: console.print(text, style="dim"))
     try:
-        with limited(MOST_S):
+        with limited(MOST_S), alone(folder.parent):
+            folder.mkdir()
             py_spy = None if options.cprofile else find_py_spy(installer)
             found = _profiles(options.what or list(PROFILES), py_spy, folder, console)
     except (Interrupted, ToolFailed) as error:

@@ -85,8 +85,8 @@ def target_table(verdicts: Sequence[Verdict]) -> Table:
     rows = [
         [
             verdict.target.label,
-            f"{'≥' if verdict.target.at_least else '≤'} {number(verdict.target.bound)}"
-            + (f" ({number(verdict.target.stretch)})" if verdict.target.stretch is not None else "")
+            f"{'≥' if verdict.target.at_least else '≤'} {verdict.target.bound:,g}"
+            + (f" ({verdict.target.stretch:,g})" if verdict.target.stretch is not None else "")
             + f" {verdict.target.unit}",
             MISSING if verdict.figure is None else number(verdict.figure),
             verdict.status,
@@ -97,7 +97,7 @@ def target_table(verdicts: Sequence[Verdict]) -> Table:
         ]
         for verdict in verdicts
     ]
-    columns = ("target", "wanted (stretch)", "measured", "", "share of nginx wanted", "share of nginx")
+    columns = ("target", "wanted (stretch)", "measured", "verdict", "share of nginx wanted", "share of nginx")
     return Table("Targets", columns, rows)
 
 

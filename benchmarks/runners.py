@@ -26,8 +26,8 @@ from benchmarks.environments import (
     versions_in,
 )
 from benchmarks.processes import Started, Watch, end, start, stop, tree, watching
-from benchmarks.session import OutOfTime, Session, environment
-from benchmarks.tools import Figures, ToolFailed
+from benchmarks.session import FAILURES, Meter, OutOfTime, Session, environment
+from benchmarks.tools import Figures
 
 HERE = Path(__file__).resolve().parent
 IN_FLIGHT = 32
@@ -253,7 +253,7 @@ def run_rows(session: Session, runner: Runner, count: int, round_: int) -> None:
         _run(session, runner, count, round_)
     except OutOfTime:
         return
-    except (Unusable, ToolFailed, OSError, KeyError, ValueError) as error:
+    except FAILURES as error:
         session.book.note(f"{what}: {error}")
 
 
@@ -264,6 +264,7 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
     command = runner.command(rows)
     session.upstream.reset()
     limit = 3 * runner.expected_s(count) + 60
+    meter = Meter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     cores = sorted({session.cores.client, session.cores.contestant})
     environ = {**environment(), **command.environ}
@@ -276,6 +277,7 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
         left = list(tree(started.pid))
         stop(started)
         end(left)
+    foreign = meter.foreign_pct()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
     stats = session.upstream.stats()
@@ -287,7 +289,7 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
         )
     figures = row_figures(stats, count, started.at, seconds, watch, max(spent, watch.tree_cpu_s))
     if runner.name != WARM_UP:
-        session.book.observe(f"rows_{count}", runner.name, round_, figures)
+        session.book.observe(f"rows_{count}", runner.name, round_, figures, foreign)
 
 
 def _wait(started: Started, limit: float, watch: Watch) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,12 +22,37 @@ from benchmarks.environments import Unusable
 from benchmarks.machine import Cores, busy_s
 from benchmarks.processes import Started, cpu_s, resident_mb, start, stop
 from benchmarks.results import Book
-from benchmarks.tools import Figures, Goal, Tools, Upstream
+from benchmarks.tools import Figures, Goal, ToolFailed, Tools, Upstream
 
 T = TypeVar("T")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER")
 _POLL_S = 0.002
 SETTLE_S = 0.5
+
+
+FAILURES = (
+    Unusable,
+    ToolFailed,
+    OSError,
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    subprocess.SubprocessError,
+    http.client.HTTPException,
+)
+"""What may go wrong with one measure without ending the run."""
+
+
+class Meter:
+    """How much CPU processes that are not of this benchmark use from now on."""
+
+    def __init__(self) -> None:
+        self._busy, self._own, self._at = busy_s(), cpu_s(os.getpid()), time.monotonic()
+
+    def foreign_pct(self) -> float:
+        """Their share of one core so far."""
+        busy, own, wall = busy_s() - self._busy, cpu_s(os.getpid()) - self._own, time.monotonic() - self._at
+        return max(0.0, busy - own) / wall * 100
 
 
 class OutOfTime(Exception):
@@ -137,15 +163,15 @@ class Session:
         self, running: Running, measure: str, round_: int, work: Callable[[], Figures], per: str = "requests"
     ) -> Figures:
         """Do one measured piece of work and keep what came of it, with its cost per `per`."""
-        busy, own, theirs, at = busy_s(), cpu_s(os.getpid()), running.cpu_s, time.monotonic()
+        meter, before, at = Meter(), running.cpu_s, time.monotonic()
         figures = work()
-        wall = time.monotonic() - at
-        spent = running.cpu_s - theirs
-        foreign = max(0.0, (busy_s() - busy) - (cpu_s(os.getpid()) - own)) / wall * 100
+        wall, spent, foreign = time.monotonic() - at, running.cpu_s - before, meter.foreign_pct()
         if running.started is not None and figures.get(per):
             figures["cpu_ms"] = spent * 1e3 / figures[per]
             figures["cpu_us"] = spent * 1e6 / figures[per]
             figures["cpu_pct"] = spent / wall * 100
+        if not figures.get(per):
+            raise ToolFailed(f"{measure}: not one of the {per} came through in {wall:.0f} s")
         self.book.observe(measure, running.contestant.name, round_, figures, foreign)
         return figures
 

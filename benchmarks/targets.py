@@ -96,11 +96,11 @@ def number(value: float) -> str:
     """A figure as people read it: three digits that matter, thousands apart."""
     if not math.isfinite(value):
         return MISSING
-    if abs(value) >= 100:
+    if abs(value) >= 100 or value == 0:
         return f"{value:,.0f}"
     if abs(value) >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3f}"
+    return f"{value:.2f}" if round(abs(value), 3) >= 0.1 else f"{value:.3f}"
 
 
 ROWS = (1_000, 10_000, 100_000)

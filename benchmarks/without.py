@@ -38,7 +38,7 @@ class _Unwatched(Metrics):
         """Nothing."""
 
 
-def _silent(*_arguments: object, **_options: object) -> FilteringBoundLogger:
+def silent(*_arguments: object, **_options: object) -> FilteringBoundLogger:
     """A logger that drops every line before it is made."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
         None, processors=[], wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
@@ -52,7 +52,7 @@ def take_out(part: str, arguments: list[str]) -> list[str]:
         at = arguments.index("--ledger")
         return arguments[:at] + arguments[at + 2 :]
     replaced = {
-        "log": ("open_log", _silent),
+        "log": ("open_log", silent),
         "redaction": ("Redactor", _Reveal),
         "metrics": ("Metrics", _Unwatched),
     }

@@ -5,8 +5,8 @@
 
 Each peer is installed with uv from the package index into an environment of its own under `.cache/peers`, once, and
 started as its documents say, with retries and cool-downs off, so that it is held to what it does with one call. The
-interpreter for them (3.12 or newer) is found on the machine, never downloaded; a peer that cannot be installed or
-started is left out with a note. Results go to `docs/conformance.json`, the table into `docs/conformance.md`.
+interpreter for them (3.12 or 3.13) is found on the machine, never downloaded; a peer that cannot be installed or
+started is left out with a note. Verdicts of peers that are not named are kept from the last run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -27,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+import conformance_page
 from osmosis_bridge.conformance import (
     CaseResult,
     Knobs,
@@ -34,16 +34,12 @@ from osmosis_bridge.conformance import (
     Report,
     Target,
     Unreachable,
-    compared,
     run_suite,
     select,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "peers"
-PAGE = ROOT / "docs" / "conformance.md"
-RAW = ROOT / "docs" / "conformance.json"
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 BEARER = "sk-conformance-bearer-1"
 KEY = "sk-conformance-provider-1"
 MODEL = "upstream-model"
@@ -301,40 +297,6 @@ def _progress(result: CaseResult) -> None:
         print(f"  failed {result.id}: {result.expected} | {result.seen[:100]}")
 
 
-def publish(reports: Mapping[str, Report], notes: list[str]) -> None:
-    """Write the table into the page, and every verdict into the JSON file."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{results_text(reports, notes)}\n\n{END}{after}", encoding="utf-8")
-    document = {name: _brief(report) for name, report in reports.items()}
-    RAW.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def results_text(reports: Mapping[str, Report], notes: list[str]) -> str:
-    """Table, own results, and what each peer fails, as Markdown."""
-    parts = [compared(reports)]
-    for name, report in reports.items():
-        by_kind = [
-            f"- {row['kind']}: {', '.join(case.id for case in report.failures() if case.kind == row['kind'])}"
-            for row in report.rows()
-            if row["failed"]
-        ]
-        counts = f"{report.count('passed')} passed, {report.count('failed')} failed, {report.count('skipped')} skipped"
-        parts.append("\n".join([f"**{name}**: {counts}.", *([""] if by_kind else []), *by_kind]))
-    parts += [f"Not tried: {note}" for note in notes]
-    return "\n\n".join(parts)
-
-
-def _brief(report: Report) -> dict[str, object]:
-    return {
-        case.id: case.result
-        if case.result != "failed"
-        else {"title": case.title, "wanted": case.expected[:200], "seen": case.seen[:300]}
-        for case in report.results
-    }
-
-
 def _leave(number: int, frame: FrameType | None) -> None:
     """Leave by an exception, so that the peer is stopped on the way out."""
     del frame
@@ -367,8 +329,8 @@ def main(arguments: list[str]) -> int:
             notes.append(f"{peer.title}: {error}")
             print(f"  not tried: {error}")
     if reports and not options.no_publish:
-        publish(reports, notes)
-    print(results_text(reports, notes))
+        conformance_page.publish(reports, [peer.title for peer in PEERS.values()], notes)
+    print(conformance_page.results_text(reports, notes))
     ours = [report for label, report in reports.items() if label.startswith(OURS.title)]
     return 1 if any(not report.ok for report in ours) else 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import statistics
@@ -239,7 +240,7 @@ def bridge(folder: Path, upstream: str, *flags: str) -> Generator[tuple[str, sub
     ready = folder / "ready.json"
     command = [sys.executable, "-m", "osmosis_bridge", "serve", "--model", "openai/m", "--api-base", upstream]
     command += ["--port", "0", "--ready-file", str(ready), "--ledger", str(folder / "calls.jsonl"), *flags]
-    environ = {"OSMOSIS_BRIDGE_TOKEN": TOKEN, "OPENAI_API_KEY": KEY}
+    environ = {**os.environ, "OSMOSIS_BRIDGE_TOKEN": TOKEN, "OPENAI_API_KEY": KEY}
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
     try:

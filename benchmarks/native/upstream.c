@@ -243,7 +243,7 @@ static bool serve(connection *c, const char *body, size_t count) {
     }
     c->turn = ++turns;
     c->chunk = 0;
-    c->chunks = chunks;
+    c->chunks = chunks < 1 ? 1 : chunks;
     c->gap_us = gap * 1000LL;
     c->first_at = clock_us() + wait * 1000LL;
     if (wait == 0 && !streams) return answer(c, plain_answer.at, plain_answer.used);

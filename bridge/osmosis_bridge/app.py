@@ -72,7 +72,10 @@ class Gate:
         """Who calls; raises `Refused` 401."""
         if self._token is None:
             return RUN
-        caller = identify(_authorization(headers), self._token)
+        # Anthropic's clients send theirs as `x-api-key`, some beside another in `authorization`.
+        caller = identify(headers.get(b"authorization"), self._token) or identify(
+            _as_bearer(headers.get(b"x-api-key")), self._token
+        )
         if caller is None:
             raise Refused(
                 "no valid bearer: send the run's or the rollout's as `Authorization: Bearer ...`"
@@ -340,12 +343,8 @@ def _decompressed(body: bytes, encoding: bytes, limit: int) -> bytes:
     return plain
 
 
-def _authorization(headers: dict[bytes, bytes]) -> bytes | None:
-    """The bearer; Anthropic's clients send theirs as `x-api-key`."""
-    given = headers.get(b"authorization")
-    if given is None and b"x-api-key" in headers:
-        return b"Bearer " + headers[b"x-api-key"]
-    return given
+def _as_bearer(key: bytes | None) -> bytes | None:
+    return None if key is None else b"Bearer " + key
 
 
 def _too_large(limit: int) -> Refused:

@@ -10,40 +10,31 @@ same reply and the same usage the second time.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import importlib
 import json
 import os
-import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TextIO, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
+
+from osmosis_bridge.owned_server import meet_owner
 
 _HTTP_THREADS: Final = 128
 """Connections that are kept open each hold one; idle ones too, for five seconds."""
 _ERRORS_ONLY: Final = 1
-_PR_SET_PDEATHSIG: Final = 1
 _HEALTH: Final = b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n"
 
 
 def main() -> int:
     """Serve until stdin closes. The exit code is not 0 where the model did not start; the reason is on stderr."""
-    answers = _keep_stdout()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with_owner()
-    # Unbuffered: a lock on sys.stdin, held by the thread below, would break the end of the interpreter.
-    with open(0, "rb", buffering=0, closefd=False) as stdin:
-        line = stdin.readline()
+    answers, line = meet_owner()
     if not line:
         return 0
-    owner = threading.Thread(target=_wait_for_owner, name="owner", daemon=True)
-    owner.start()
     try:
         server = start_server(json.loads(line))
     except RuntimeError:
@@ -52,7 +43,8 @@ def main() -> int:
     _wait_until_healthy(server.listening_address)
     answers.write(json.dumps({"url": server.listening_address}) + "\n")
     answers.flush()
-    owner.join()
+    # Until the owner's going ends the process.
+    threading.Event().wait()
     return 0
 
 
@@ -111,27 +103,6 @@ def usable_cpus() -> int:
     except (OSError, ValueError):
         # No such file, or "max": no quota.
         return cpus
-
-
-def _keep_stdout() -> TextIO:
-    """The pipe to the owner; whatever else writes to stdout, in C too, goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
-
-
-def _die_with_owner() -> None:
-    """Linux ends us with the thread that started us; elsewhere, and before this line, the closed stdin does."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _wait_for_owner() -> None:
-    while os.read(0, 4096):
-        pass
-    # At once: taking llama.cpp's server down properly can deadlock, and there is nothing to save.
-    os._exit(0)
 
 
 def _wait_until_healthy(url: str) -> None:

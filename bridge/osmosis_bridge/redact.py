@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 REDACTED = "[REDACTED]"
 MESSAGE_LIMIT = 1000
@@ -41,6 +41,7 @@ _URL = re.compile(
     ( (?: [^\s/?\#"<>]* @ )? (?: \[ [0-9a-z:.%_-]* \] )? [^\s"'<>()\[\]{}]* )"""
 )
 _QUERY = re.compile(r"[?#]")
+_CREDENTIAL_NAME = re.compile(r"(?i)key|sig|token|secret|passw|code|auth|cred")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
@@ -102,6 +103,23 @@ class Redactor:
 def one_line(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """`text` on one line of at most `limit` characters; what UTF-8 cannot hold becomes a question mark."""
     return _cut(_flat(text[: 8 * limit]), limit)
+
+
+def credentials_in(url: str) -> list[str]:
+    """What of a URL is a secret: its password, and the values of its query whose names sound like one.
+
+    Each as it is written and as it is meant. A version or a deployment is none, and a text that is no URL holds none.
+    """
+    try:
+        parts = urlsplit(url)
+        found = [parts.password or "", unquote(parts.password or "")]
+    except ValueError:
+        return []
+    for field in parts.query.split("&"):
+        name, _, value = field.partition("=")
+        if _CREDENTIAL_NAME.search(name):
+            found += [value, unquote_plus(value)]
+    return list(dict.fromkeys(value for value in found if value))
 
 
 def _flat(text: str) -> str:

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from osmosis_bridge.app import Gate
 from osmosis_bridge.bearers import valid_rollout_id
 from osmosis_bridge.call import DEFAULT_ALIAS
+from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.serve import Bridge
@@ -23,6 +24,7 @@ from osmosis_bridge.serve import Bridge
 _STRAGGLERS_S = 2.0
 _WAIT_S = 0.01
 _PATH_SHOWN = 200
+_CALL_PATHS = tuple(dialect.path for dialect in DIALECTS.values())
 
 
 class Routes:
@@ -39,8 +41,11 @@ class Routes:
         app = Starlette(
             routes=[
                 # Calls never come here; the routes say which method they have.
-                Route("/v1/chat/completions", _never, methods=["POST"]),
-                Route("/v1/rollouts/{rollout_id}/chat/completions", _never, methods=["POST"]),
+                *(Route(f"/v1{path}", _never, methods=["POST"]) for path in _CALL_PATHS),
+                *(
+                    Route(f"/v1/rollouts/{{rollout_id}}{path}", _never, methods=["POST"])
+                    for path in _CALL_PATHS
+                ),
                 Route("/v1/models", self.models),
                 Route("/v1/models/{name:path}", self.model),
                 Route("/v1/rollouts/{rollout_id}/models", self.models),
@@ -64,19 +69,19 @@ class Routes:
     async def models(self, request: Request) -> Response:
         """`GET /v1/models`: the one model there is."""
         self._gate.caller(_headers(request))
-        return _json({"object": "list", "data": [self._model()]})
+        return self._json({"object": "list", "data": [self._model()]})
 
     async def model(self, request: Request) -> Response:
         """`GET /v1/models/NAME`: any name is an alias of the one model."""
         self._gate.caller(_headers(request))
-        return _json({**self._model(), "id": request.path_params["name"]})
+        return self._json({**self._model(), "id": request.path_params["name"]})
 
     async def usage(self, request: Request) -> Response:
         """`GET /v1/rollouts/ID/usage`: live totals of one rollout."""
         headers = _headers(request)
         in_path = request.path_params["rollout_id"]
         rollout_id = self._gate.rollout(self._gate.caller(headers), in_path, headers)
-        return _json(self._totals(rollout_id))
+        return self._json(self._totals(rollout_id))
 
     async def close(self, request: Request) -> Response:
         """`POST /v1/rollouts/ID/close`: no more calls; the totals, on disk before they are told.
@@ -93,22 +98,26 @@ class Routes:
         while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
             await asyncio.sleep(_WAIT_S)
         await self._bridge.ledger.sync()
-        return _json(self._totals(rollout_id))
+        return self._json(self._totals(rollout_id))
 
     async def whole_usage(self, request: Request) -> Response:
         """`GET /usage`: live totals of all rollouts."""
         self._admin(request)
         accounts = self._bridge.accounts
-        return _json({**accounts.whole.as_dict(), "rollouts": len(accounts)})
+        return self._json({**accounts.whole.as_dict(), "rollouts": len(accounts)})
 
     async def health(self, _request: Request) -> Response:
         """`GET /health`: open to all, says nothing but that calls are served."""
-        return _json({"status": "ok"})
+        return self._json({"status": "ok"})
 
     async def metrics(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus text."""
         self._admin(request)
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    def _json(self, content: object) -> Response:
+        # A caller may have put a secret where a name stands.
+        return Response(self._bridge.redactor.scrub(orjson.dumps(content)), media_type="application/json")
 
     def _admin(self, request: Request) -> None:
         if self._gate.caller(_headers(request)).kind != "run":
@@ -136,10 +145,6 @@ class Routes:
 
 def _headers(request: Request) -> dict[bytes, bytes]:
     return dict(request.scope["headers"])
-
-
-def _json(content: object) -> Response:
-    return Response(orjson.dumps(content), media_type="application/json")
 
 
 async def _bridge_error(_request: Request, error: Exception) -> Response:

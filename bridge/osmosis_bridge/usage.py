@@ -2,14 +2,14 @@
 
 Only what the provider itself sent is counted; a count that is absent, null or not a whole number stays unknown, except
 that a missing total is the sum of prompt and completion. Of several usage objects in one stream the last one stands:
-they are cumulative and never added. Knows the usage objects of OpenAI, OpenRouter, DeepSeek, Moonshot, Groq, vLLM and
-llama.cpp; knows nothing of framing.
+they are cumulative and never added. Knows the usage objects of OpenAI (chat and Responses), Anthropic, OpenRouter,
+DeepSeek, Moonshot, Groq, vLLM and llama.cpp; knows nothing of framing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -17,7 +17,9 @@ import msgspec
 from osmosis_bridge.call import Usage
 
 _LARGEST = 2**53
-
+_MESSAGES_COUNTS = (
+    "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
+)  # fmt: skip
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
 
@@ -127,30 +129,52 @@ def read_responses_usage(raw: bytes) -> tuple[Usage | None, float | None]:
     return found, cost
 
 
-def read_messages_usage(parts: Sequence[bytes]) -> Usage | None:
-    """Token counts of Anthropic's Messages from the `usage` objects of one message, in the order they came.
+class MessagesUsage:
+    """Token counts of Anthropic's Messages, from the `usage` objects of one message in the order they come.
 
-    Of each count the last one stands. The prompt is input + cache reads + cache writes, since `input_tokens` leaves
+    They are cumulative: of each count the last one stands, but that no count falls back to zero, which is what servers
+    say of a count they do not repeat. The prompt is input + cache reads + cache writes, since `input_tokens` leaves
     both out.
     """
-    usage: dict[str, Any] = {}
-    for raw in parts:
-        usage.update({name: value for name, value in _fields(raw).items() if value is not None})
-    fresh, completion = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
-    if fresh is None and completion is None:
-        return None
-    read, written = (
-        _count(usage.get("cache_read_input_tokens")),
-        _count(usage.get("cache_creation_input_tokens")),
-    )
-    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=(prompt or 0) + (completion or 0),
-        cached_tokens=read,
-        cache_write_tokens=written,
-    )
+
+    __slots__ = ("_cost", "_counts", "_other")
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._cost: float | None = None
+        self._other: Usage | None = None
+
+    def take(self, raw: bytes) -> None:
+        """Read one `usage` object, given as JSON text."""
+        usage = _fields(raw)
+        found = {name: _count(usage.get(name)) for name in _MESSAGES_COUNTS}
+        found["thinking_tokens"] = _count(_inner(usage, "output_tokens_details").get("thinking_tokens"))
+        known = {name: count for name, count in found.items() if count is not None}
+        self._counts.update(
+            {name: count for name, count in known.items() if count or name not in self._counts}
+        )
+        if not known:
+            self._other = _read_any(raw)[0] or self._other
+        cost = _dollars(usage.get("cost"))
+        self._cost = self._cost if cost is None else cost
+
+    def read(self) -> tuple[Usage | None, float | None]:
+        """The counts so far, None where there is neither a prompt nor a completion; and the cost in US dollars."""
+        counts = self._counts
+        fresh, completion = counts.get("input_tokens"), counts.get("output_tokens")
+        if fresh is None and completion is None:
+            return self._other, self._cost
+        read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
+        prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
+        usage = Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=(prompt or 0) + (completion or 0),
+            cached_tokens=read,
+            cache_write_tokens=written,
+            reasoning_tokens=counts.get("thinking_tokens"),
+        )
+        return usage, self._cost
 
 
 def _fields(raw: bytes) -> dict[str, Any]:

@@ -96,6 +96,8 @@ def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invoc
         api_key_env=flags["api_key_env"],
         python=flags["python"],
         rollout_port=flags["rollout_port"],
+        rollout_command=flags["rollout_command"],
+        rollout_url=flags["rollout_url"],
         skip_preflight=flags["skip_preflight"],
     )
 

@@ -6,6 +6,7 @@ A value outside its grammar is a usage error. The grammars of rows and names are
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TypedDict
 
@@ -35,6 +36,8 @@ class RunFlags(TypedDict):
     api_key_env: str | None
     python: str | None
     rollout_port: int | None
+    rollout_command: tuple[str, ...] | None
+    rollout_url: str | None
     skip_preflight: bool
     fail_under: float | None
     fail_on: str | None
@@ -62,6 +65,19 @@ def checked_name(_: click.Context, __: click.Parameter, text: str | None) -> str
         raise click.BadParameter(error.message) from None
 
 
+def checked_command(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """A command as its words; quotes are read as a shell reads them, and nothing else is."""
+    if text is None:
+        return None
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}.") from None
+    if not words:
+        raise click.BadParameter("must name a program.")
+    return words
+
+
 def checked_rate(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
     """A share in 0..1, written as such or as a percentage."""
     if text is None:
@@ -78,6 +94,7 @@ def checked_rate(_: click.Context, __: click.Parameter, text: str | None) -> flo
 
 def check_together(flags: RunFlags) -> None:
     """Raise a usage error for flags that contradict each other."""
+    _check_launch(flags)
     retry = [flag for flag in ("retry_failed", "retry_skipped") if flags[flag]]
     if not retry:
         return
@@ -86,6 +103,21 @@ def check_together(flags: RunFlags) -> None:
         raise click.UsageError(f"--fresh starts anew, so there is nothing for {flag} to run again.")
     if not flags["name"]:
         raise click.UsageError(f"{flag} needs --name, the run whose items shall run again.")
+
+
+def _check_launch(flags: RunFlags) -> None:
+    pairs = (
+        ("rollout_url", ("rollout_command", "rollout_port", "python"), "nothing is started for"),
+        ("rollout_command", ("python",), "the command names its own interpreter, not"),
+    )
+    for one, others, why in pairs:
+        for other in others:
+            if flags[one] is not None and flags[other] is not None:
+                raise click.UsageError(f"With {_typed(one)} {why} {_typed(other)}.")
+
+
+def _typed(flag: str) -> str:
+    return f"--{flag.replace('_', '-')}"
 
 
 def repeated(flags: RunFlags) -> tuple[str, ...]:
@@ -101,6 +133,8 @@ def repeated(flags: RunFlags) -> tuple[str, ...]:
         "--api-key-env": flags["api_key_env"],
         "--python": flags["python"],
         "--rollout-port": flags["rollout_port"],
+        "--rollout-command": shlex.join(flags["rollout_command"]) if flags["rollout_command"] else None,
+        "--rollout-url": flags["rollout_url"],
     }
     return tuple(word for flag, value in given.items() if value is not None for word in (flag, str(value)))
 
@@ -154,13 +188,28 @@ HOW_TO_RUN = (
     ),
     click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the model's key."),
     click.option(
-        "--python", metavar="PATH", help="Interpreter for a rollout without an environment of its own."
+        "--python",
+        metavar="PYTHON",
+        help="Interpreter of the rollout, a path or a version such as 3.12; otherwise one that suits its "
+        "pyproject.toml, and without one the interpreter of osmosis.",
     ),
     click.option(
         "--rollout-port",
         type=click.IntRange(1, 65535),
         metavar="PORT",
         help="Port of the rollout server, otherwise a free one.",
+    ),
+    click.option(
+        "--rollout-command",
+        callback=checked_command,
+        metavar="COMMAND",
+        help="Command that starts the rollout server, in the rollout's folder; otherwise that of its "
+        "rollout.toml, and without one the entrypoint.",
+    ),
+    click.option(
+        "--rollout-url",
+        metavar="URL",
+        help="Use the rollout server that already answers here, and start none.",
     ),
     click.option("--skip-preflight", is_flag=True, help="Do not call the model once before the first row."),
 )

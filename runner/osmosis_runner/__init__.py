@@ -1,0 +1,1 @@
+"""Runs dataset rows as rollouts through the bridge, and keeps what came of them."""

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmosis_runner.journal import AttemptStatus, ErrorPhase, JournalRecord
-from osmosis_runner.ledger_tail import Call, LedgerTail, median_ttft_ms, provider_trouble
+from osmosis_runner.ledger_tail import Call, LedgerTail, median_ttft_ms, provider_trouble, retries_of
+from osmosis_runner.projection import Transcript
 from osmosis_runner.protocol import (
     AdmissionRefused,
     ResultReply,
@@ -64,6 +65,8 @@ class Ended:
     """The server went away under it; the record only says what it spent."""
     blocked_ms: int | None = None
     blocked_at: str | None = None
+    transcript: Transcript | None = None
+    """What the rollout said, as its server tells it."""
 
     @property
     def provider_answered(self) -> bool:
@@ -107,6 +110,7 @@ class Attempts:
 
     async def carry_out(self, rollout: Rollout, client: RolloutClient) -> None:
         """Run the rollout on the server to its end; what went wrong is left on it."""
+        self.tail.expect(rollout.rollout_id)
         limit = self.config.agent_timeout_s + self.config.grader_timeout_s + DEADLINE_MARGIN_S
         try:
             async with asyncio.timeout(limit):
@@ -138,6 +142,7 @@ class Attempts:
             rollout.lost,
             reply.blocked_ms if reply else None,
             reply.blocked_at if reply else None,
+            _transcript(reply, rollout.row),
         )
 
     def _request(self, rollout: Rollout) -> RolloutInit:
@@ -163,6 +168,7 @@ class Attempts:
         fault: Fault | None,
     ) -> JournalRecord:
         sample = rollout.reply.sample if rollout.reply else None
+        retries = retries_of(calls)
         return JournalRecord(
             row_index=rollout.item.row_index,
             run_index=rollout.item.run_index,
@@ -186,6 +192,8 @@ class Attempts:
             cached_tokens=totals.cached_tokens,
             cost_usd=totals.cost_usd,
             ttft_ms=median_ttft_ms(calls),
+            provider_retries=retries.count or None,
+            retry_wait_ms=retries.wait_ms or None,
         )
 
 
@@ -199,20 +207,35 @@ def judge(rollout: Rollout, calls: Sequence[Call]) -> tuple[AttemptStatus, Fault
     if reply.status == "cancelled":
         return "cancelled", None
     if reply.status != "success":
-        return "failed", _failure(reply, calls)
+        return "failed", _failure(reply, calls, rollout.row)
     if reply.sample is not None and reply.sample.remove_sample:
         return "skipped", None
     return "success", None
 
 
-def _failure(reply: ResultReply, calls: Sequence[Call]) -> Fault:
+def _failure(reply: ResultReply, calls: Sequence[Call], row: Row) -> Fault:
     kind = reply.err_category or reply.err_message or "rollout_failed"
-    message = reply.err_message or kind
+    message = reply.err_message or (kind if reply.err_category else _unexplained(row))
     phase = PHASES.get(reply.err_phase or "")
     trouble = provider_trouble(calls) if phase != "grader" and kind == "agent_error" else None
     if trouble is not None:
         return Fault("provider_error", "provider", f"{trouble}: {message}", reply.err_traceback)
     return Fault(kind[:100], phase, message, reply.err_traceback)
+
+
+def _unexplained(row: Row) -> str:
+    text = "the rollout server does not say why"
+    if row.label is None and row.metadata is None:
+        # What osmosis-ai does with such a row.
+        text += "; the row has neither label nor metadata, so there is nothing to grade it by"
+    return text
+
+
+def _transcript(reply: ResultReply | None, row: Row) -> Transcript | None:
+    sample = reply.sample if reply else None
+    if sample is None:
+        return None
+    return Transcript(sample.messages, sample.metrics, sample.extra_fields, row.label, row.metadata)
 
 
 def _iso(moment: datetime) -> str:

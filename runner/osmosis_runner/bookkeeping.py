@@ -8,26 +8,28 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
 from osmosis_runner.errors import StorageError
 from osmosis_runner.files import replace_json
 from osmosis_runner.journal import Journal, read_records
-from osmosis_runner.ledger_tail import unrecorded_spend
+from osmosis_runner.ledger_spend import RolloutSet, unrecorded_spend
 from osmosis_runner.metrics import Invocation, RunIdentity, RunStatus, metrics_payload, past_invocations
+from osmosis_runner.recorded import MOST_TOLD, last_records
 from osmosis_runner.recorder import Books, Recorder
 from osmosis_runner.report import Report
-from osmosis_runner.rundir import Manifest, RunDir, archive_run, create_run
+from osmosis_runner.rundir import Manifest, RunDir, archive_run, create_run, heal_run, rewrite_run
 from osmosis_runner.snapshots import IndexWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from osmosis_runner.events import Observer
+    from osmosis_runner.journal import JournalRecord
     from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.preparation import Prepared
     from osmosis_runner.projection import Projector
@@ -47,7 +49,8 @@ class Bookkeeping:
         config, rows = prepared.checked.config, prepared.checked.rows
         self._archive = archive_run(prepared.archived, datetime.now(UTC)) if prepared.archived else None
         self._made = prepared.earlier is None
-        self.run = prepared.earlier or _created(prepared, manifest)
+        self._prepared = prepared
+        self.run = _opened(prepared, manifest) if prepared.earlier else _created(prepared, manifest)
         self.manifest = manifest
         self._identity = _identity(prepared, manifest)
         self._past = past_invocations(_read_json(self.run.metrics))
@@ -55,7 +58,7 @@ class Bookkeeping:
         self._began = time.monotonic()
         self._threshold = config.pass_threshold
         self.books = Books(
-            journal=_journal(self.run),
+            journal=Journal.open(self.run.events),
             index=IndexWriter(self.run, len(rows.rows), config.n),
             report=Report(len(rows.rows), config.n, config.pass_threshold),
             projector=projector(self.run),
@@ -91,6 +94,13 @@ class Bookkeeping:
             shutil.rmtree(self.run.path, ignore_errors=True)
             if self._archive is not None:
                 self._archive.rename(self.run.path)
+        elif self._prepared.extension is not None:
+            _taken_back(self._prepared, self.run)
+
+    def unscored(self, status: Literal["failed", "skipped"]) -> list[JournalRecord]:
+        """The last records of the first items that failed, or were skipped; `MOST_TOLD` of them at most."""
+        items = list(islice(self.books.report.items_with(status), MOST_TOLD))
+        return last_records(self.run.events, items)
 
     def close(self) -> None:
         """Let go of every file; idempotent."""
@@ -104,21 +114,17 @@ class Bookkeeping:
             self.books.projector.prepare()
         except OSError as error:
             raise StorageError.of(str(self.run.path), error, "nothing was started") from None
-        recorded: set[str] = set()
+        recorded = RolloutSet()
         for record in read_records(self.run.events):
             self.recorder.take_in(record)
             self.books.index.add(record, resumed=True)
             recorded.add(record.rollout_id)
-        self.books.report.add_spend(unrecorded_spend(self.run.calls, recorded))
+        recorded.seal()
+        report = self.books.report
+        report.add_spend(unrecorded_spend(self.run.calls, recorded, report.spent))
         self.recorder.tallies.resumed = prepared.counts.recorded
+        self.recorder.tallies.planned = prepared.counts.pending
         self.write_metrics(self.books.report.summary(full=False), "running")
-
-
-def _journal(run: RunDir) -> Journal:
-    journal = Journal.open(run.events)
-    # What it holds is read again, record by record: all records at once would take a kilobyte an item.
-    journal.replay = replace(journal.replay, latest={}, attempts={})
-    return journal
 
 
 def read_summary(run: RunDir) -> JsonObject:
@@ -129,12 +135,39 @@ def read_summary(run: RunDir) -> JsonObject:
 
 def _created(prepared: Prepared, manifest: Manifest) -> RunDir:
     rows = prepared.checked.rows
-    progress: JsonObject = {
+    return create_run(prepared.checked.output, manifest, rows.rows, _progress(prepared))
+
+
+def _opened(prepared: Prepared, manifest: Manifest) -> RunDir:
+    """The earlier directory, with what is added to the run."""
+    run, rows = cast("RunDir", prepared.earlier), prepared.checked.rows.rows
+    if prepared.extension is not None:
+        rewrite_run(run, manifest, rows, _progress(prepared))
+    else:
+        heal_run(run, rows, _progress(prepared))
+    return run
+
+
+def _taken_back(prepared: Prepared, run: RunDir) -> None:
+    """Leave an extended run as it was before it was extended."""
+    before, manifest = prepared.extension, prepared.manifest
+    if before is None or manifest is None:
+        return
+    progress = {
+        **_progress(prepared),
+        "total_runs": before.rows_before * before.attempts_before,
+        "sampled_rows": before.rows_before,
+    }
+    rewrite_run(run, manifest, islice(prepared.checked.rows.rows, before.rows_before), progress)
+
+
+def _progress(prepared: Prepared) -> JsonObject:
+    rows = prepared.checked.rows
+    return {
         "total_runs": prepared.counts.total,
         "sampled_rows": len(rows.rows),
         "total_dataset_rows": rows.total_rows,
     }
-    return create_run(prepared.checked.output, manifest, rows.rows, progress)
 
 
 def _identity(prepared: Prepared, manifest: Manifest) -> RunIdentity:

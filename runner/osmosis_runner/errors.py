@@ -3,6 +3,7 @@
     RunnerError                  INTERNAL     message, details; the root
       ConfigError                VALIDATION   issues: every problem of a run file at once
         ConfigNotFound           NOT_FOUND    the run file does not exist
+        RolloutFileError         VALIDATION   the same of a rollout.toml
       DatasetError               VALIDATION   issues: file, line, row, column, what was found, what to do
         DatasetNotFound          NOT_FOUND    the dataset file does not exist
       SelectionError             VALIDATION   a `--rows` text that cannot be read, or rows that do not exist
@@ -63,11 +64,12 @@ class ConfigError(RunnerError):
     """A run file with problems; all of them in `issues`."""
 
     code = "VALIDATION"
+    file_kind: ClassVar[str] = "eval config"
 
     def __init__(self, file: str, issues: Sequence[ConfigIssue]) -> None:
         self.file = file
         self.issues = tuple(issues)
-        text = "\n".join([f"Invalid eval config: {file}", *(f"  - {issue}" for issue in issues)])
+        text = "\n".join([f"Invalid {self.file_kind}: {file}", *(f"  - {issue}" for issue in issues)])
         listed: list[JsonValue] = [_without_none(_config_issue_json(file, issue)) for issue in issues]
         super().__init__(text, {"error": "invalid_config", "file": file, "issues": listed})
 
@@ -76,6 +78,12 @@ class ConfigNotFound(ConfigError):
     """The run file does not exist."""
 
     code = "NOT_FOUND"
+
+
+class RolloutFileError(ConfigError):
+    """A `rollout.toml` with problems; all of them in `issues`."""
+
+    file_kind = "rollout file"
 
 
 @dataclass(frozen=True, slots=True)

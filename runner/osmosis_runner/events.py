@@ -51,6 +51,7 @@ class Progress:
 
     total: int
     done: int
+    """Items that need not run (again); one that is to be retried is not done, though its record still counts."""
     succeeded: int
     failed: int
     skipped: int
@@ -64,11 +65,15 @@ class Progress:
     """Since this invocation began to dispatch."""
     finished_here: int
     """Items finished by this invocation (for rates and the time left)."""
+    retries: int = 0
+    """Calls that the provider turned away for a while (429, 5xx) in this invocation."""
+    waiting: int = 0
+    """Rollouts in flight whose last call it turned away: they wait to ask again."""
 
     @property
     def scored(self) -> int:
-        """Items that count in the pass rate: all but skipped ones."""
-        return self.done - self.skipped
+        """Items that count in the pass rate: all recorded ones but skipped ones."""
+        return self.succeeded + self.failed
 
     @property
     def pass_rate(self) -> float | None:

@@ -16,6 +16,7 @@ from typing import cast
 from osmosis_runner.config import EvalConfig
 from osmosis_runner.digest import SourceDigest, compare_files, digest_version
 from osmosis_runner.errors import Change, ResumeMismatch
+from osmosis_runner.extension import Extension, extension_of, widened
 from osmosis_runner.jsontext import JsonObject, JsonValue
 from osmosis_runner.rows import RowSet
 
@@ -70,21 +71,45 @@ def compare_inputs(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -
 
 
 def check_resumable(
-    run_name: str, config_path: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
-) -> None:
-    """Raise `ResumeMismatch` with the differences and the commands that help, if there are any."""
-    changes = compare_inputs(old, new)
+    run_name: str,
+    config_path: str,
+    old: Mapping[str, JsonValue],
+    new: Mapping[str, JsonValue],
+    *,
+    extend: bool = False,
+) -> Extension | None:
+    """Raise `ResumeMismatch` with the differences and the commands that help, if there are any.
+
+    With `extend` attempts and rows may be added; what is added is returned, None when nothing is.
+    """
+    extension = extension_of(old, new)
+    if extend and extension is not None:
+        changes = compare_inputs(widened(old, new), new)
+    else:
+        changes = compare_inputs(old, new)
     if changes:
-        raise ResumeMismatch(mismatch_text(run_name, config_path, changes), changes)
+        only_adds = extension is not None and not compare_inputs(widened(old, new), new)
+        extensible = None if extend else only_adds
+        raise ResumeMismatch(mismatch_text(run_name, config_path, changes, extensible=extensible), changes)
+    return extension
 
 
-def mismatch_text(run_name: str, config_path: str, changes: Sequence[Change]) -> str:
-    """Return the message of `check_resumable`."""
+def mismatch_text(
+    run_name: str, config_path: str, changes: Sequence[Change], *, extensible: bool | None = False
+) -> str:
+    """Return the message of `check_resumable`.
+
+    `extensible` says whether the differences only add to the run; None that it was to be extended and they do not.
+    """
     command = f"osmosis eval run {shlex.quote(config_path)}"
     only_format = all(change.path == _FORMAT_PATH for change in changes)
     reason = "was recorded by another version" if only_format else "was started with other inputs"
     lines = [f"Run {run_name!r} {reason}; nothing was changed:"]
     lines += [f"  - {change.message}" for change in changes]
+    if extensible is None:
+        lines.append("--extend adds attempts, and rows behind those that the run has; it changes nothing else.")
+    elif extensible:
+        lines.append(f"Add to this run:         {command} --name {shlex.quote(run_name)} --extend")
     lines.append(f"Start another run:       {command} --name NEW")
     lines.append(f"or archive this one:     {command} --name {shlex.quote(run_name)} --fresh")
     return "\n".join(lines)

@@ -103,9 +103,9 @@ def _last_newline(descriptor: int, size: int) -> int:
 class Journal:
     """An open journal; one writer (the run's lock makes sure of that), any thread."""
 
-    def __init__(self, path: Path, descriptor: int, replayed: Replay, length: int) -> None:
-        self.replay = replayed
-        """What the file held when it was opened."""
+    def __init__(self, path: Path, descriptor: int, length: int, dropped_tail: int) -> None:
+        self.dropped_tail = dropped_tail
+        """Bytes of a torn last line that were cut away."""
         self._path = path
         self._descriptor = descriptor
         self._length = length
@@ -114,20 +114,19 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Replay `path`, cut a torn tail away and open it for appending (created with mode 0600).
+        """Cut a torn tail of `path` away and open it for appending (created with mode 0600); nothing is read.
 
-        Raises `JournalCorrupt` and `StorageError`.
+        What it holds is `read_records`' to tell, record by record. Raises `StorageError`.
         """
-        replayed = replay(path)
-        length, _ = _committed_length(path)
+        length, size = _committed_length(path)
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise StorageError.of(str(path), error, "nothing was started") from None
-        journal = cls(path, descriptor, replayed, length)
+        journal = cls(path, descriptor, length, size - length)
         try:
-            if replayed.dropped_tail:
+            if journal.dropped_tail:
                 journal.cut_back()
         except StorageError:
             journal.close()

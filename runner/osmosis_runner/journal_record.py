@@ -58,6 +58,10 @@ class JournalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cost_usd: float | None = None
     ttft_ms: float | None = None
     """Median time to first token of the rollout's calls."""
+    provider_retries: int | None = None
+    """Calls that the provider turned away for a while (429, 5xx) and that were asked again."""
+    retry_wait_ms: int | None = None
+    """Time its clients waited before they asked again."""
     trajectory_filename: str | None = None
     """`trajectory.json` when a valid trajectory of this rollout was kept."""
 

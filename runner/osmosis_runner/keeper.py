@@ -1,4 +1,4 @@
-"""Keeps a rollout server running: tells when it died, starts another.
+"""Keeps a rollout server running: tells when it died, starts another, or waits for it where it is somebody else's.
 
 Knows processes and their exits; who was to blame is decided elsewhere.
 """
@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from osmosis_runner.elsewhere import ANSWERS_WITHIN_S, RETURNS_WITHIN_S, ServerAddress, reach_server
 from osmosis_runner.launch import STOP_GRACE_S, RolloutServer, start_server
 from osmosis_runner.protocol import ServerLost
 
@@ -24,7 +25,9 @@ EXIT_LAG_S = 1.0
 class ServerKeeper:
     """One rollout server after another."""
 
-    def __init__(self, spec: LaunchSpec, transport: Transport, nursery: Nursery, heard: Heard) -> None:
+    def __init__(
+        self, spec: LaunchSpec | ServerAddress, transport: Transport, nursery: Nursery, heard: Heard
+    ) -> None:
         self._spec = spec
         self._transport = transport
         self._nursery = nursery
@@ -40,8 +43,13 @@ class ServerKeeper:
         return self._server
 
     async def start(self) -> RolloutServer:
-        """Start a server; raises `LaunchError`, and the one before stays the last."""
-        self._server = await start_server(self._spec, self._transport, self._nursery, self._heard)
+        """Start a server, or find it; raises `LaunchError`, and the one before stays the last."""
+        spec = self._spec
+        if isinstance(spec, ServerAddress):
+            within_s = ANSWERS_WITHIN_S if self._server is None else RETURNS_WITHIN_S
+            self._server = await reach_server(spec, self._transport, within_s)
+        else:
+            self._server = await start_server(spec, self._transport, self._nursery, self._heard)
         return self._server
 
     async def is_dead(self, server: RolloutServer) -> bool:

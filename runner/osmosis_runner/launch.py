@@ -1,26 +1,25 @@
 """The rollout as a process: how it is started, what it may see of this machine, when it is ready.
 
-Two kinds. A folder without `pyproject.toml` runs in the interpreter that runs us; one with it runs in that
-project's own environment through uv. Neither is ever imported here.
+Three kinds. A command of the user's own runs as it is; else a folder without `pyproject.toml` runs in the interpreter
+that runs us, and one with it in that project's own environment through uv. None is ever imported here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-import shutil
 import socket
 import sys
-import sysconfig
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from osmosis_bridge.upstream import Endpoint
 from osmosis_runner.child import Child, Command, Heard, Nursery
 from osmosis_runner.faults import LaunchError
 from osmosis_runner.protocol import Health, RolloutClient, ServerLost
+from osmosis_runner.uv_project import Project, run_command, run_environ
 from osmosis_runner.web import Site, bearer
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 HEALTHY_WITHIN_S = 90.0
 HEALTH_EVERY_S = 0.02
 STOP_GRACE_S = 5.0
-SYNC_WITHIN_S = 900.0
 PORT_TRIES = 3
 
 ALLOWED_VARIABLES = frozenset(
@@ -45,6 +43,10 @@ ALLOWED_VARIABLES = frozenset(
 ALLOWED_PREFIXES = ("LC_",)
 SYNC_ONLY_PREFIXES = (
     "UV_",
+    "PYENV_",
+    "ASDF_",
+    "MISE_",
+    "XDG_DATA_HOME",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -52,11 +54,12 @@ SYNC_ONLY_PREFIXES = (
     "https_proxy",
     "all_proxy",
 )
-"""What uv may see besides while it installs: settings and proxies, which may hold credentials."""
+"""What uv may see besides while it installs: settings, its own and those of version managers, and proxies. They may
+hold credentials."""
 
-
-NO_DOWNLOAD = {"UV_PYTHON_DOWNLOADS": "never"}
-"""An interpreter that is there is used; the user may say otherwise in the environment."""
+QUIET_LIBRARIES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+"""LiteLLM fetches a price list over the network while it is imported, and waits for it where there is none. A rollout's
+model is the bridge, which has no price; `[env]` may say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +76,51 @@ class LaunchSpec:
     """`[env]`, secrets and the run's mark."""
     python: str | None = None
     port: int | None = None
+    command: tuple[str, ...] | None = None
+    """The user's own way to start it, in its folder."""
 
     @property
     def is_project(self) -> bool:
-        """Whether it has an environment of its own."""
-        return (self.folder / "pyproject.toml").is_file()
+        """Whether it is to run in an environment of its own, made by uv."""
+        return self.command is None and (self.folder / "pyproject.toml").is_file()
+
+    @property
+    def project(self) -> Project:
+        """What uv is told of it."""
+        kept = {
+            name: value
+            for name, value in self.environ.items()
+            if name in ALLOWED_VARIABLES or name.startswith((*ALLOWED_PREFIXES, *SYNC_ONLY_PREFIXES))
+        }
+        return Project(self.folder, kept, self.python)
+
+
+class Life(Protocol):
+    """What a rollout server lives by: a child of ours, or a stand-in for a process that is somebody else's."""
+
+    @property
+    def exited(self) -> asyncio.Event:
+        """Set once it is dead, or given up."""
+        ...
+
+    def describe_exit(self) -> str:
+        """How it ended, for a message."""
+        ...
+
+    async def kill(self) -> None:
+        """End it at once, or give it up. Idempotent."""
+        ...
+
+    async def stop(self, grace_s: float) -> None:
+        """End it with a grace time."""
+        ...
 
 
 @dataclass(slots=True)
 class RolloutServer:
     """A rollout server that answers."""
 
-    child: Child
+    child: Life
     client: RolloutClient
     health: Health
     port: int
@@ -98,7 +134,8 @@ def server_environ(spec: LaunchSpec, port: int, instance_id: str, api_key: str) 
         if name in ALLOWED_VARIABLES or name.startswith(ALLOWED_PREFIXES)
     }
     return {
-        **(NO_DOWNLOAD if spec.is_project else {}),
+        **QUIET_LIBRARIES,
+        **(run_environ(spec.environ) if spec.is_project else {}),
         **allowed,
         **spec.extra,
         "_OSMOSIS_ROLLOUT_PORT": str(port),
@@ -110,52 +147,21 @@ def server_environ(spec: LaunchSpec, port: int, instance_id: str, api_key: str) 
 
 
 def server_command(spec: LaunchSpec) -> list[str]:
-    """The command that starts the entrypoint. Raises `LaunchError` when uv is needed and missing."""
-    if not spec.is_project:
-        return [spec.python or sys.executable, spec.entrypoint]
-    chosen = ["--python", spec.python] if spec.python else []
-    return [find_uv(), "run", "--no-sync", *chosen, "--project", ".", "python", spec.entrypoint]
-
-
-def find_uv() -> str:
-    """Path of uv: beside our interpreter, else on PATH. Raises `LaunchError`."""
-    beside = Path(sysconfig.get_path("scripts")) / "uv"
-    found = str(beside) if beside.is_file() else shutil.which("uv")
-    if found is None:
-        message = (
-            "this rollout has a pyproject.toml and runs through uv, which is not installed: pip install uv"
-        )
-        raise LaunchError(message)
-    return found
-
-
-async def sync_project(spec: LaunchSpec, nursery: Nursery, heard: Heard) -> None:
-    """Bring the rollout project's own environment up to date; raises `LaunchError`."""
-    kept = NO_DOWNLOAD | {
-        name: value
-        for name, value in spec.environ.items()
-        if name in ALLOWED_VARIABLES or name.startswith((*ALLOWED_PREFIXES, *SYNC_ONLY_PREFIXES))
-    }
-    chosen = ["--python", spec.python] if spec.python else []
-    arguments = [find_uv(), "sync", *chosen, "--project", "."]
-    child = _started(Command(arguments, spec.folder, kept, "uv sync"), nursery, heard)
-    try:
-        async with asyncio.timeout(SYNC_WITHIN_S):
-            await child.exited.wait()
-    except TimeoutError:
-        message = f"uv sync of {spec.folder} did not end within {SYNC_WITHIN_S:g} s"
-        raise LaunchError(message) from None
-    finally:
-        await child.kill()
-    if child.returncode != 0:
-        message = f"the environment of {spec.folder} could not be made: {child.describe_exit()}"
-        raise LaunchError(message)
+    """The command that starts the server. Raises `LaunchError` when uv is needed and missing."""
+    if spec.command is not None:
+        return list(spec.command)
+    if spec.is_project:
+        return run_command(spec.project, spec.entrypoint)
+    return [spec.python or sys.executable, spec.entrypoint]
 
 
 async def start_server(
     spec: LaunchSpec, transport: Transport, nursery: Nursery, heard: Heard
 ) -> RolloutServer:
     """Start the rollout server and wait until it answers as itself; raises `LaunchError`."""
+    if spec.port is not None and await _is_served(spec.port):
+        message = f"another process already listens on port {spec.port}"
+        raise LaunchError(message)
     tries = 1 if spec.port is not None else PORT_TRIES
     for left in reversed(range(tries)):
         port = spec.port or _free_port()
@@ -198,11 +204,11 @@ async def _healthy(child: Child, client: RolloutClient, instance_id: str, port: 
         except ServerLost as lost:
             why = str(lost)
         else:
-            if health.instance_id == instance_id:
-                return _usable(health)
+            # A host may leave the id out: nobody served this port before it was started.
+            if health.instance_id in (instance_id, None):
+                return usable(health)
             why = f"another process already listens on port {port}"
-            if health.instance_id is not None:
-                break
+            break
         if child.exited.is_set():
             await child.kill()
             message = f"the rollout server did not start: {child.describe_exit()}"
@@ -212,11 +218,21 @@ async def _healthy(child: Child, client: RolloutClient, instance_id: str, port: 
     raise LaunchError(message)
 
 
-def _usable(health: Health) -> Health:
+def usable(health: Health) -> Health:
+    """The health of a server that can reach the bridge; raises `LaunchError` for one that cannot."""
     if health.needs_public_url:
         message = "this rollout's sandbox cannot reach this machine: it needs a public URL, which eval run cannot give"
         raise LaunchError(message)
     return health
+
+
+async def _is_served(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _last_line(child: Child) -> str:

@@ -6,22 +6,47 @@ Memory holds the calls of rollouts that have not been taken yet, nothing else.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from osmosis_runner.ledger_spend import Sums
 from osmosis_runner.replay import Spend
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-PREFLIGHT_PREFIX = "preflight-"
 
 Call = dict[str, Any]
 """One record, as in the ledger."""
 
 CHUNK = 1 << 20
+PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which clients ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How the provider keeps rollouts waiting."""
+
+    refusals: int = 0
+    """Calls that it turned away for a while (429, 5xx) since the ledger was opened."""
+    waiting: int = 0
+    """Open rollouts whose last call it turned away: their clients wait to ask again."""
+    status: int | None = None
+    """The last status it did so with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Calls of one rollout that the provider turned away and that were asked again."""
+
+    count: int = 0
+    wait_ms: int = 0
+    """Time between the end of such a call and the next one."""
 
 
 class LedgerTail:
@@ -32,17 +57,31 @@ class LedgerTail:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._offset = os.fstat(self._fd).st_size
         self._rest = b""
-        self._calls: dict[str, list[Call]] = {}
+        self._open: dict[str, list[Call]] = {}
+        self._refusals = 0
+        self._status: int | None = None
+        self._strays = Sums()
+
+    def expect(self, rollout_id: str) -> None:
+        """Keep this rollout's calls until they are taken."""
+        self._open[rollout_id] = []
 
     def take(self, rollout_id: str) -> list[Call]:
         """The calls of a rollout the bridge has closed, in order of their end; they are not kept."""
         self._read()
-        return self._calls.pop(rollout_id, [])
+        return self._open.pop(rollout_id, [])
 
-    def forget_all_but(self, open_rollouts: Collection[str]) -> None:
-        """Drop stragglers of rollouts that were taken already."""
-        for rollout_id in [known for known in self._calls if known not in open_rollouts]:
-            del self._calls[rollout_id]
+    def waits(self) -> Waits:
+        """How the provider keeps rollouts waiting now."""
+        self._read()
+        waiting = sum(1 for calls in self._open.values() if calls and turned_away(calls[-1]))
+        return Waits(self._refusals, waiting, self._status)
+
+    def strays(self) -> Spend:
+        """What calls spent that ended after their rollout was taken; told once."""
+        self._read()
+        strays, self._strays = self._strays, Sums()
+        return replace(strays.beyond(Spend()), attempts=0)
 
     def close(self) -> None:
         """Close the file."""
@@ -59,75 +98,44 @@ class LedgerTail:
         try:
             call: Call = msgspec.json.decode(line)
             rollout_id: str = call["rollout_id"]
+            calls = self._open.get(rollout_id)
         except (msgspec.DecodeError, ValueError, KeyError, TypeError):
             # A line of somebody else's making says nothing about a rollout of ours.
             return
-        self._calls.setdefault(rollout_id, []).append(call)
-
-
-class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    cached_tokens: int | None = None
-
-
-class _Spent(msgspec.Struct, gc=False):
-    """The part of a record that says what a call spent."""
-
-    rollout_id: str
-    usage: _Usage | None = None
-    usage_source: str | None = None
-    cost_usd: float | None = None
-
-
-def unrecorded_spend(path: Path, recorded: Collection[str]) -> Spend:
-    """What a ledger says was spent by rollouts the journal does not know: killed with their runner.
-
-    Preflights are left out; a missing ledger says nothing. Raises OSError when it cannot be read.
-    """
-    if not path.exists():
-        return Spend()
-    decoder = msgspec.json.Decoder(_Spent)
-    sums = _Sums()
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                call = decoder.decode(line)
-            except (msgspec.DecodeError, ValueError):
-                continue
-            if call.rollout_id not in recorded and not call.rollout_id.startswith(PREFLIGHT_PREFIX):
-                sums.add(call)
-    return sums.spend()
-
-
-class _Sums:
-    """Sums of calls; None where none of them tells."""
-
-    def __init__(self) -> None:
-        self._rollouts: set[str] = set()
-        self._figures: dict[str, float | None] = {}
-
-    def add(self, call: _Spent) -> None:
-        self._rollouts.add(call.rollout_id)
-        self._plus("cost_usd", call.cost_usd)
-        usage = call.usage
-        if usage is None or call.usage_source == "estimated":
+        if calls is None:
+            self._strays.add_line(line)
             return
-        total = usage.total_tokens
-        if total is None:
-            total = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
-        self._plus("tokens", total)
-        for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-            self._plus(name, getattr(usage, name))
+        calls.append(call)
+        if turned_away(call):
+            self._refusals += 1
+            self._status = call["http_status"]
 
-    def spend(self) -> Spend:
-        counts = {name: int(value) for name, value in self._figures.items() if name != "cost_usd" and value}
-        return Spend(attempts=len(self._rollouts), cost_usd=self._figures.get("cost_usd"), **counts)
 
-    def _plus(self, name: str, value: float | None) -> None:
-        if value is not None:
-            self._figures[name] = (self._figures.get(name) or 0) + value
+def turned_away(call: Call) -> bool:
+    """Whether the provider turned a call away for a while, so that a client asks again."""
+    status = call.get("http_status")
+    return (
+        call.get("status") == "upstream_error"
+        and isinstance(status, int)
+        and (status >= 500 or status in PASSING)
+    )
+
+
+def retries_of(calls: Sequence[Call]) -> Retries:
+    """The calls of a rollout, in order of their end, that the provider turned away and that were asked again."""
+    count, waited = 0, 0.0
+    for call, following in pairwise(calls):
+        if turned_away(call):
+            count += 1
+            waited += max(0.0, _started_ms(following) - _started_ms(call) - float(call.get("duration_ms") or 0))
+    return Retries(count, round(waited))
+
+
+def _started_ms(call: Call) -> float:
+    try:
+        return datetime.fromisoformat(call["started_at"]).timestamp() * 1000
+    except (KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def provider_trouble(calls: Sequence[Call]) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -18,10 +19,11 @@ from osmosis_runner.attempt import Attempts
 from osmosis_runner.bookkeeping import Bookkeeping
 from osmosis_runner.child import Nursery
 from osmosis_runner.dispatch import Dispatcher, Means, Patience, Stop
+from osmosis_runner.elsewhere import API_KEY_VARIABLE, ServerAddress
 from osmosis_runner.errors import RunnerError, StorageError
 from osmosis_runner.events import Warned
 from osmosis_runner.keeper import ServerKeeper
-from osmosis_runner.launch import STOP_GRACE_S, LaunchSpec, sync_project
+from osmosis_runner.launch import STOP_GRACE_S, LaunchSpec
 from osmosis_runner.ledger_tail import LedgerTail
 from osmosis_runner.orphans import MARK_VARIABLE, adopting, kill_marked
 from osmosis_runner.plan import pending_items
@@ -30,6 +32,7 @@ from osmosis_runner.projection import Projector
 from osmosis_runner.runlog import RunLog
 from osmosis_runner.sidecar import Sidecar, SidecarSpec
 from osmosis_runner.signals import Interrupted
+from osmosis_runner.uv_project import sync_project
 from osmosis_runner.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
 CANCEL_EVERY_S = 0.25
+WATCH_EVERY_S = 1.0
 
 MOST_CONNECTIONS = 1000
 SPARE_CONNECTIONS = 320
@@ -88,6 +92,7 @@ class Live:
         self._nursery = Nursery()
         self.log = RunLog(setup.observer, setup.redactor.line)
         self.books: Bookkeeping | None = None
+        self._tail: LedgerTail | None = None
 
     async def run(self) -> Stop | None:
         """Start everything, dispatch, end everything; why it ended early, or None.
@@ -108,6 +113,7 @@ class Live:
                 self._undo()
                 raise
             finally:
+                self._count_strays()
                 left = kill_marked(setup.manifest.local_run_id) + self._nursery.end_strangers()
                 if left:
                     self.log.warning("cleanup", f"{left} processes that rollouts had left behind were ended")
@@ -115,9 +121,16 @@ class Live:
 
     def close(self) -> None:
         """Let go of every file."""
+        if self._tail is not None:
+            self._tail.close()
         if self.books is not None:
             self.books.close()
         self.log.close()
+
+    def _count_strays(self) -> None:
+        """Count what calls spent that ended after their rollout, up to the end of the bridge."""
+        if self._tail is not None and self.books is not None:
+            self.books.books.report.add_spend(self._tail.strays())
 
     def _undo(self) -> None:
         if self.books is not None:
@@ -131,11 +144,10 @@ class Live:
             sidecar = await self._start_bridge(stack, transport)
             await self._check_model(sidecar)
             books = self._open_books()
-            tail = LedgerTail(books.run.calls)
-            stack.callback(tail.close)
+            tail = self._tail = LedgerTail(books.run.calls)
             keeper = await self._start_server(stack, transport, books)
         dispatcher = self._dispatcher(sidecar, tail, keeper, books)
-        return await self._dispatch(dispatcher, books)
+        return await self._dispatch(dispatcher, books, tail)
 
     def _transport(self) -> HttpTransport:
         places = self._setup.prepared.plan.max_in_flight
@@ -194,20 +206,7 @@ class Live:
     async def _start_server(
         self, stack: AsyncExitStack, transport: Transport, books: Bookkeeping
     ) -> ServerKeeper:
-        setup, checked = self._setup, self._setup.prepared.checked
-        spec = LaunchSpec(
-            folder=checked.rollout_dir,
-            entrypoint=checked.config.entrypoint,
-            artifact_root=books.run.trials,
-            environ=setup.options.environ,
-            extra={**checked.config.env, **setup.secrets, **setup.mark},
-            python=setup.options.python,
-            port=setup.options.rollout_port,
-        )
-        if spec.is_project:
-            self._stage(f"syncing rollout dependencies ({checked.config.rollout})")
-            await sync_project(spec, self._nursery, lambda lines: self.log.output("deps", lines))
-        self._stage(f"starting rollout server ({checked.config.entrypoint})")
+        spec = self._found() if self._setup.options.rollout_url else await self._to_launch(books)
         keeper = ServerKeeper(
             spec, transport, self._nursery, lambda lines: self.log.output("rollout-server", lines)
         )
@@ -215,6 +214,38 @@ class Live:
         server = await keeper.start()
         self._stage(f"rollout server healthy on port {server.port}")
         return keeper
+
+    async def _to_launch(self, books: Bookkeeping) -> LaunchSpec:
+        """The rollout server to be started, its environment made."""
+        setup, checked = self._setup, self._setup.prepared.checked
+        spec = LaunchSpec(
+            folder=checked.rollout_dir,
+            entrypoint=checked.config.entrypoint,
+            artifact_root=books.run.trials,
+            environ=setup.options.environ,
+            extra={**checked.rollout_file.env, **checked.config.env, **setup.secrets, **setup.mark},
+            python=setup.options.python,
+            port=setup.options.rollout_port,
+            command=setup.options.rollout_command or checked.rollout_file.command,
+        )
+        if spec.is_project:
+            self._stage(f"syncing rollout dependencies ({checked.config.rollout})")
+            await sync_project(spec.project, self._nursery, lambda lines: self.log.output("deps", lines))
+        started = shlex.join(spec.command) if spec.command else checked.config.entrypoint
+        self._stage(f"starting rollout server ({started})")
+        return spec
+
+    def _found(self) -> ServerAddress:
+        """The rollout server that somebody else runs."""
+        setup, config = self._setup, self._setup.prepared.checked.config
+        address = ServerAddress.of(
+            setup.options.rollout_url or "", setup.options.environ.get(API_KEY_VARIABLE)
+        )
+        if config.env or config.required_secrets:
+            text = "a rollout server that runs already does not see [env] and [secrets] of the run file"
+            self._warn("NOT_HANDED_OVER", text)
+        self._stage(f"looking for the rollout server at {address.url}")
+        return address
 
     async def _stop_server(self, keeper: ServerKeeper) -> None:
         await keeper.stop(0.0 if self._setup.signals.second.is_set() else STOP_GRACE_S)
@@ -227,9 +258,7 @@ class Live:
         self, sidecar: Sidecar, tail: LedgerTail, keeper: ServerKeeper, books: Bookkeeping
     ) -> Dispatcher:
         setup, checked, recorded = self._setup, self._setup.prepared.checked, self._setup.prepared.recorded
-        pending = pending_items(
-            len(checked.rows.rows), checked.config.n, recorded.statuses, setup.prepared.retry
-        )
+        pending = pending_items(recorded.standings, recorded.runs, setup.prepared.again)
         means = Means(
             attempts=Attempts(checked.config, sidecar, tail, setup.redactor),
             keeper=keeper,
@@ -247,22 +276,34 @@ class Live:
         self._stage(f"running {setup.prepared.counts.pending} work items, up to {places} in flight")
         return Dispatcher(means, max(1, places))
 
-    async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping) -> Stop | None:
+    async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping, tail: LedgerTail) -> Stop | None:
         signals = self._setup.signals
         signals.on_first = lambda: dispatcher.stop(Stop("interrupted", f"stopped by {signals.name}"))
         if signals.number is not None:
             signals.on_first()
         self._observer.started(books.recorder.progress())
         async with asyncio.TaskGroup() as group:
-            recording = group.create_task(books.recorder.run())
-            reaping = group.create_task(self._nursery.reap_strangers())
+            chores = [
+                group.create_task(books.recorder.run()),
+                group.create_task(self._nursery.reap_strangers()),
+                group.create_task(self._watch_provider(books, tail)),
+            ]
             running = group.create_task(dispatcher.run())
-            ending = group.create_task(self._end_when_told(dispatcher, running))
+            chores.append(group.create_task(self._end_when_told(dispatcher, running)))
             await asyncio.wait({running})
-            ending.cancel()
-            reaping.cancel()
-            recording.cancel()
+            for chore in chores:
+                chore.cancel()
         return dispatcher.stopped
+
+    async def _watch_provider(self, books: Bookkeeping, tail: LedgerTail) -> None:
+        """Tell while the provider keeps rollouts waiting, for ever."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            waits = tail.waits()
+            if waits.refusals and not books.recorder.tallies.waits.refusals:
+                text = f"the provider answers {waits.status}; the agents' clients wait and ask again"
+                self._warn("PROVIDER_RETRIES", text)
+            books.recorder.waited(waits)
 
     async def _end_when_told(self, dispatcher: Dispatcher, running: asyncio.Task[None]) -> None:
         """Once dispatch stops: tell rollouts to end, wait a while or until a second signal, then end it."""

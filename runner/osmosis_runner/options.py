@@ -29,6 +29,11 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     retry_skipped: bool = False
+    extend: bool = False
+    """A run of that name may be given more attempts a row and more rows behind those it has."""
+    max_retries: int = 2
+    """How often an item runs again after faults that are not its own; 0: never, and clients of the bridge are told
+    not to send a failed call again either."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Values of `[secrets] required` names, already resolved."""
     approve: Callable[[RunPlan], Mapping[str, str] | None] | None = None
@@ -38,6 +43,11 @@ class RunOptions:
     """Endpoint of the provider, instead of the one the model's prefix names."""
     api_key_env: str | None = None
     python: str | None = None
-    """Interpreter for rollouts without an environment of their own; default: the one running this."""
+    """Interpreter of the rollout, a path or a version. Default: of a project what uv chooses among those that are
+    installed, of any other rollout the one running this."""
     rollout_port: int | None = None
+    rollout_command: tuple[str, ...] | None = None
+    """Starts the rollout server, in the rollout's folder; goes before the command of its `rollout.toml`."""
+    rollout_url: str | None = None
+    """Where a rollout server already answers; then none is started."""
     skip_preflight: bool = False

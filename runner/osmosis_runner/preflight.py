@@ -14,7 +14,7 @@ import msgspec
 
 from osmosis_bridge.upstream import TransportError
 from osmosis_runner.faults import PreflightError
-from osmosis_runner.ledger_tail import PREFLIGHT_PREFIX
+from osmosis_runner.ledger_spend import PREFLIGHT_PREFIX
 
 if TYPE_CHECKING:
     from osmosis_runner.sidecar import Sidecar

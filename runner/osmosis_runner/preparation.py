@@ -8,27 +8,30 @@ from __future__ import annotations
 import os
 import platform
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
-from osmosis_runner.digest import digest_source
+from osmosis_runner.digest import SourceDigest, digest_source
+from osmosis_runner.elsewhere import ServerAddress
 from osmosis_runner.errors import DatasetIssue, DatasetNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
-from osmosis_runner.journal import Status
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name
 from osmosis_runner.plan import PlanCounts, count_items
 from osmosis_runner.recorded import Recorded, read_recorded
+from osmosis_runner.rollout_file import RolloutFile, read_rollout_file
 from osmosis_runner.rows import RowSet, read_rows
 from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest
 from osmosis_runner.selection import parse_rows
+from osmosis_runner.standing import Standing, runs_again
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from osmosis_runner.extension import Extension
     from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.options import RunOptions
 
@@ -41,10 +44,12 @@ class Checked:
 
     config: EvalConfig
     rollout_dir: Path
+    """Not looked into when somebody else runs the rollout server."""
     dataset_source: str
     rows: RowSet
     inputs: JsonObject
     output: Path
+    rollout_file: RolloutFile = field(default_factory=RolloutFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,10 @@ class Prepared:
     manifest: Manifest | None
     """Of the earlier directory."""
     recorded: Recorded
-    retry: frozenset[Status]
+    again: frozenset[Standing]
+    """Which items run."""
+    extension: Extension | None
+    """What is added to the earlier directory."""
     counts: PlanCounts
     plan: RunPlan
 
@@ -71,12 +79,12 @@ def check(options: RunOptions) -> Checked:
     workspace = options.workspace.absolute()
     output = (options.output_root or workspace / ".osmosis" / "evals").absolute()
     config = load_config(options.config_path, workspace)
-    rollout_dir = rollout_directory(config, workspace)
+    rollout_dir, rollout_file, digest = _rollout(options, config, workspace, output)
     dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
     select = parse_rows(options.rows) if options.rows is not None else None
     rows = read_rows(dataset, select, config.limit)
-    inputs = build_inputs(config, rows, digest_source(rollout_dir, exclude=[output]))
-    return Checked(config, rollout_dir, source, rows, inputs, output)
+    inputs = build_inputs(config, rows, digest)
+    return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file)
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -110,16 +118,30 @@ def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, 
     raise DatasetNotFound(str(folder / name), [issue])
 
 
+def _rollout(
+    options: RunOptions, config: EvalConfig, workspace: Path, output: Path
+) -> tuple[Path, RolloutFile, SourceDigest | None]:
+    """The rollout's folder, its `rollout.toml` and its digest; of a server that runs already only the name counts."""
+    if options.rollout_url is not None:
+        ServerAddress.of(options.rollout_url)
+        return workspace / "rollouts" / config.rollout, RolloutFile(), None
+    folder = rollout_directory(config, workspace)
+    return folder, read_rollout_file(folder), digest_source(folder, exclude=[output])
+
+
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:
     found = find_run(checked.output, name)
     earlier = None if options.fresh else found
-    manifest, recorded = None, Recorded()
+    rows, runs = len(checked.rows.rows), checked.config.n
+    manifest, extension, recorded = None, None, Recorded(rows, runs)
     if earlier is not None:
         manifest = read_manifest(earlier)
-        check_resumable(name, str(options.config_path), manifest.inputs, checked.inputs)
-        recorded = read_recorded(earlier.events)
-    retry = _retry(options)
-    counts = count_items(len(checked.rows.rows), checked.config.n, recorded.statuses, retry)
+        extension = check_resumable(
+            name, str(options.config_path), manifest.inputs, checked.inputs, extend=options.extend
+        )
+        recorded = read_recorded(earlier.events, rows, runs)
+    again = runs_again(failed=options.retry_failed, skipped=options.retry_skipped)
+    counts = count_items(recorded.standings, again)
     return Prepared(
         checked=checked,
         lock=lock,
@@ -128,7 +150,8 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
         archived=found if options.fresh else None,
         manifest=manifest,
         recorded=recorded,
-        retry=retry,
+        again=again,
+        extension=extension,
         counts=counts,
         plan=_plan(options, checked, name, counts),
     )
@@ -163,15 +186,6 @@ def _name(given: str | None, output: Path) -> str:
     if given is not None:
         return check_run_name(given)
     return generate_run_name(random.Random(), lambda name: (output / name).exists())  # noqa: S311 - no secret
-
-
-def _retry(options: RunOptions) -> frozenset[Status]:
-    retry: set[Status] = set()
-    if options.retry_failed:
-        retry.add("failed")
-    if options.retry_skipped:
-        retry.add("skipped")
-    return frozenset(retry)
 
 
 def _now() -> str:

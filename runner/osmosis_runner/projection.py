@@ -1,7 +1,8 @@
 """What one finished attempt leaves in the run directory: its trajectory with the true model and usage, its artifacts.
 
 Source is the attempt's folder under `rollout_trials`, written by the rollout server and trusted with nothing: links
-and special files are passed over, nothing outside the folder is read. Blocking file work; runs in the disk thread.
+and special files are passed over, nothing outside the folder is read. A server that leaves no trajectory there is
+taken at its word. Blocking file work; runs in the disk thread.
 """
 
 from __future__ import annotations
@@ -12,23 +13,36 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from osmosis_runner.trajectory import enrich, validate_trajectory
+from osmosis_runner.provenance import own_version
+from osmosis_runner.trajectory import Attempt, build_trajectory, enrich, validate_trajectory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from osmosis_bridge.redact import Redactor
     from osmosis_runner.journal import JournalRecord
+    from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.ledger_tail import Call
     from osmosis_runner.rundir import RunDir
 
 RESERVED = "manifest.json"
 TRAJECTORY = "trajectory.json"
 TRAJECTORY_LIMIT = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What a rollout said, as its server tells it in the result; JSON that nobody has looked into yet."""
+
+    messages: msgspec.Raw
+    metrics: msgspec.Raw
+    extra_fields: msgspec.Raw
+    label: str | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +59,9 @@ class Projector:
         for folder in (self.run.trials, self.run.path / "trajectories", self.run.path / "artifacts"):
             folder.mkdir(exist_ok=True)
 
-    def project(self, record: JournalRecord, calls: Sequence[Call]) -> bool:
+    def project(
+        self, record: JournalRecord, calls: Sequence[Call], transcript: Transcript | None = None
+    ) -> bool:
         """Replace what an earlier attempt at the item left; returns whether there is a valid trajectory.
 
         Raises OSError when the run directory cannot be written.
@@ -54,12 +70,20 @@ class Projector:
             self._clear(record)
         trial = self.run.trial(record.rollout_id)
         self._copy_artifacts(trial / "artifacts", self.run.artifacts(*record.item))
-        return self._keep_trajectory(trial / TRAJECTORY, record, calls)
+        value = self._left(trial / TRAJECTORY, record)
+        if value is None and transcript is not None:
+            value = self._told(transcript, record)
+        if value is None:
+            return False
+        kept = msgspec.json.encode(enrich(value, calls, self.model_path))
+        self.run.trajectory(*record.item).write_bytes(kept)
+        return True
 
-    def _keep_trajectory(self, source: Path, record: JournalRecord, calls: Sequence[Call]) -> bool:
+    def _left(self, source: Path, record: JournalRecord) -> JsonObject | None:
+        """The trajectory that the server left, if it is one of this rollout."""
         content = _read_regular(source)
         if content is None:
-            return False
+            return None
         scrubbed = self.redactor.scrub(content)
         try:
             if scrubbed is not content:
@@ -67,15 +91,40 @@ class Projector:
             value = msgspec.json.decode(scrubbed)
         except (msgspec.DecodeError, ValueError, RecursionError):
             self.warn(f"the trajectory of rollout {record.rollout_id} is no JSON and was left where it is")
-            return False
+            return None
         problems = validate_trajectory(value, record.rollout_id)
         if problems:
             self.warn(f"the trajectory of rollout {record.rollout_id} was left where it is: {problems[0]}")
-            return False
-        kept = msgspec.json.encode(enrich(value, calls, self.model_path))
-        target = self.run.trajectory(*record.item)
-        target.write_bytes(kept)
-        return True
+            return None
+        return cast("JsonObject", value)
+
+    def _told(self, transcript: Transcript, record: JournalRecord) -> JsonObject | None:
+        """The trajectory of the messages in the result."""
+        messages = self._decoded(transcript.messages)
+        if not isinstance(messages, list) or not messages:
+            return None
+        listed = cast("list[object]", messages)
+        if not all(isinstance(message, dict) for message in listed):
+            self.warn(f"the messages of rollout {record.rollout_id} are no list of objects and were not kept")
+            return None
+        attempt = Attempt(
+            rollout_id=record.rollout_id,
+            row_index=record.row_index,
+            run_index=record.run_index,
+            label=transcript.label,
+            reward=record.reward,
+            metrics=_object(self._decoded(transcript.metrics)),
+            extra_fields=_object(self._decoded(transcript.extra_fields)),
+            metadata=transcript.metadata,
+            notes=f"failed: {record.error_message}" if record.error_message else None,
+        )
+        return build_trajectory(cast("list[JsonObject]", listed), attempt, own_version())
+
+    def _decoded(self, raw: msgspec.Raw) -> object:
+        try:
+            return msgspec.json.decode(self.redactor.scrub(bytes(raw)))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
 
     def _copy_artifacts(self, source: Path, target: Path) -> None:
         if not source.is_dir() or source.is_symlink():
@@ -99,6 +148,10 @@ class Projector:
         shutil.rmtree(self.run.artifacts(*record.item), ignore_errors=True)
         with suppress(FileNotFoundError):
             self.run.trajectory(*record.item).unlink()
+
+
+def _object(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def _read_regular(path: Path) -> bytes | None:

@@ -18,6 +18,9 @@ from osmosis_runner.web import Answer, Site
 
 TERMINAL = ("success", "failure", "cancelled")
 
+PHASELESS = ("lease_expired", "internal_error")
+"""Categories of failures that are neither the workflow's nor the grader's doing."""
+
 ADMIT_WITHIN_S = 60.0
 CANCEL_WITHIN_S = 5.0
 HEALTH_WITHIN_S = 5.0
@@ -37,6 +40,9 @@ class AdmissionRefused(Exception):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"the rollout server answered {status}: {detail}")
         self.status = status
+
+
+_NOTHING = msgspec.Raw(b"null")
 
 
 class RolloutInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,10 +68,13 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
 
 class SampleReply(msgspec.Struct, frozen=True, gc=False):
-    """The part of a sample that a record needs; messages are read from the trajectory."""
+    """A sample. What a record does not need stays as it came: it is read only when there is no trajectory file."""
 
     reward: float | None = None
     remove_sample: bool = False
+    messages: msgspec.Raw = _NOTHING
+    metrics: msgspec.Raw = _NOTHING
+    extra_fields: msgspec.Raw = _NOTHING
 
 
 class ResultReply(msgspec.Struct, frozen=True, gc=False):
@@ -149,7 +158,7 @@ class RolloutClient:
 
     async def result(self, rollout_id: str, admission: Admission) -> ResultReply:
         """Poll until the rollout has ended; raises `ServerLost`."""
-        path = f"/rollout/{rollout_id}/result?wait=terminal"
+        path, graded = f"/rollout/{rollout_id}/result?wait=terminal", False
         lease = ((b"x-osmosis-rollout-lease", admission.polling_lease_token.encode("latin-1")),)
         within = admission.result_wait_timeout_sec + WAIT_MARGIN_S
         patience = _Patience(admission.polling_lease_timeout_sec)
@@ -167,7 +176,8 @@ class RolloutClient:
                 raise ServerLost(f"GET /rollout/ID/result answered {answer.status}: {_detail(answer)}")
             reply = _read(_result, answer)
             if reply.status in TERMINAL:
-                return reply
+                return in_phase(reply, graded=graded)
+            graded = graded or reply.status == "grading"
             patience = _Patience(admission.polling_lease_timeout_sec, asked_at)
 
     async def cancel(self, ids: list[str] | None) -> None:
@@ -183,6 +193,19 @@ class RolloutClient:
             return await self.site.ask(method, path, body, within_s=within_s)
         except TransportError as error:
             raise ServerLost(f"{method.decode()} {path}: {error}") from None
+
+
+def in_phase(reply: ResultReply, *, graded: bool) -> ResultReply:
+    """A failure with the phase it belongs to, where a server does not name it. Pure.
+
+    A workflow that fails leaves no sample and a grader that fails leaves the workflow's. `graded`: the server was
+    seen grading.
+    """
+    if reply.status != "failure" or reply.err_phase is not None or reply.err_category is None:
+        return reply
+    if reply.err_category in PHASELESS:
+        return reply
+    return msgspec.structs.replace(reply, err_phase="grader" if graded or reply.sample else "workflow")
 
 
 class _Patience:

@@ -16,6 +16,7 @@ import msgspec
 
 from osmosis_runner.errors import StorageError
 from osmosis_runner.events import FinishedItem, Observer, Progress
+from osmosis_runner.ledger_tail import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +53,9 @@ class Tallies:
     cancelled: int = 0
     resumed: int = 0
     in_flight: int = 0
+    planned: int = 0
+    """Items that this invocation is to record."""
+    waits: Waits = field(default_factory=Waits)
     began: float = field(default_factory=time.monotonic)
 
 
@@ -67,8 +71,6 @@ class Recorder:
         self._arrived = asyncio.Event()
         self._dirty = False
         self.tallies = Tallies()
-        self.unscored: dict[tuple[int, int], JournalRecord] = {}
-        """Last records of items that failed or were skipped."""
 
     async def run(self) -> None:
         """Record batch after batch, for ever; snapshots in between."""
@@ -94,19 +96,29 @@ class Recorder:
     def take_in(self, record: JournalRecord) -> None:
         """A record that an earlier invocation wrote: counted, not written again."""
         self._books.report.add(record)
-        self._note(record)
 
     def moved(self, change: int) -> None:
         """So many more rollouts are in flight."""
         self.tallies.in_flight += change
         self._observer.moved(self.progress())
 
+    @property
+    def pending(self) -> int:
+        """Items that this invocation is still to record."""
+        return self.tallies.planned - self.tallies.finished
+
+    def waited(self, waits: Waits) -> None:
+        """The provider keeps rollouts waiting so."""
+        if waits != self.tallies.waits:
+            self.tallies.waits = waits
+            self._observer.moved(self.progress())
+
     def progress(self) -> Progress:
         """Where the run stands."""
         live, tallies = self._books.report.live(), self.tallies
         return Progress(
             total=live.total,
-            done=live.done,
+            done=live.total - self.pending,
             succeeded=live.succeeded,
             failed=live.failed,
             skipped=live.skipped,
@@ -117,6 +129,8 @@ class Recorder:
             cost_usd=live.cost_usd,
             elapsed_s=time.monotonic() - tallies.began,
             finished_here=tallies.finished,
+            retries=tallies.waits.refusals,
+            waiting=tallies.waits.waiting,
         )
 
     def close(self) -> None:
@@ -151,7 +165,7 @@ class Recorder:
             return record
         projector = self._books.projector
         try:
-            kept = projector.project(record, ended.calls)
+            kept = projector.project(record, ended.calls, ended.transcript)
         except OSError as error:
             raise StorageError.of(
                 str(projector.run.path), error, "results recorded so far are safe"
@@ -165,14 +179,7 @@ class Recorder:
             self.tallies.cancelled += 1
             return
         self.tallies.finished += 1
-        self._note(record)
         self._observer.item_finished(_finished(record, self._books.pass_threshold), self.progress())
-
-    def _note(self, record: JournalRecord) -> None:
-        if record.status in ("failed", "skipped"):
-            self.unscored[record.item] = record
-        elif record.status == "success":
-            self.unscored.pop(record.item, None)
 
     async def _snapshots(self) -> None:
         while True:

@@ -100,6 +100,8 @@ class Report:
         self._passed = 0
         self._largest_context: int | None = None
         self._spent = Spend()
+        self._retries = 0
+        self._retry_wait_ms = 0
 
     def add(self, record: JournalRecord) -> None:
         """Count one record; a cancelled one only adds to what was spent.
@@ -109,6 +111,8 @@ class Report:
         if record.row_index >= self._rows or record.run_index >= self._runs:
             raise ValueError(f"row {record.row_index} run {record.run_index} is no item of this run")
         self._spent = self._spent.plus(record)
+        self._retries += record.provider_retries or 0
+        self._retry_wait_ms += record.retry_wait_ms or 0
         if record.status == "cancelled":
             return
         slot = record.row_index * self._runs + record.run_index
@@ -124,8 +128,13 @@ class Report:
         if record.max_context_tokens is not None:
             self._largest_context = max(self._largest_context or 0, record.max_context_tokens)
 
+    @property
+    def spent(self) -> Spend:
+        """What all attempts spent so far."""
+        return self._spent
+
     def add_spend(self, spend: Spend) -> None:
-        """Add what attempts without a record spent (killed with the runner, known from the ledger)."""
+        """Add what no record tells: attempts killed with the runner, calls that ended after their rollout."""
         self._spent = self._spent.plus(spend)
 
     def live(self) -> Live:
@@ -238,6 +247,8 @@ class Report:
             "calls": counted["calls"],
             "cost_usd": self._costs.total if full else self._costs.running_total,
             "cost_spent_usd": self._spent.cost_usd,
+            "provider_retries": self._retries,
+            "retry_wait_ms": self._retry_wait_ms,
         }
 
     def _distributions(self) -> JsonObject:

@@ -9,25 +9,28 @@ from __future__ import annotations
 import secrets as random_secrets
 import time
 import uuid
-from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmosis_runner.bookkeeping import read_summary
 from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import StorageError
+from osmosis_runner.extension import widened
 from osmosis_runner.faults import SecretsMissing
 from osmosis_runner.live import Live, Setup
 from osmosis_runner.options import RunOptions
 from osmosis_runner.outcome import Ending, RunOutcome, UnscoredRow
 from osmosis_runner.preparation import Prepared, prepare
 from osmosis_runner.provenance import provenance
+from osmosis_runner.recorded import last_records
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rundir import Manifest, RunDir
 from osmosis_runner.signals import interrupts
+from osmosis_runner.standing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from osmosis_runner.bookkeeping import Bookkeeping
     from osmosis_runner.dispatch import Stop
@@ -71,7 +74,7 @@ async def _run_live(
         setup = Setup(
             options=options,
             prepared=prepared,
-            manifest=prepared.manifest or _new_manifest(options, prepared),
+            manifest=_manifest(options, prepared),
             secrets=secrets,
             token=token,
             redactor=run_redactor(options.environ, [*secrets.values(), token]),
@@ -87,11 +90,20 @@ async def _run_live(
             live.close()
 
 
-def _new_manifest(options: RunOptions, prepared: Prepared) -> Manifest:
+def _manifest(options: RunOptions, prepared: Prepared) -> Manifest:
+    """The earlier manifest, with what is added to the run; a new one for a run that begins."""
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    earlier = prepared.manifest
+    if earlier is not None:
+        if prepared.extension is None:
+            return earlier
+        inputs = widened(earlier.inputs, prepared.checked.inputs)
+        added = prepared.extension.to_json(now)
+        return replace(earlier, inputs=inputs, extensions=(*earlier.extensions, added))
     return Manifest(
         local_run_id=uuid.uuid4().hex,
         run_name=prepared.name,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        created_at=now,
         inputs=prepared.checked.inputs,
         provenance=provenance(prepared.checked.config, options.workspace),
     )
@@ -111,7 +123,7 @@ async def _outcome(
     if books is None:
         return _not_begun(prepared, stop, number, began)
     live = books.books.report.live()
-    pending = live.total - live.done
+    pending = books.recorder.pending
     # A signal that came when the last item was already being recorded stopped nothing.
     ended: Ending = stop.kind if stop is not None and pending else "complete"
     reason = stop.reason if stop is not None and pending else None
@@ -121,7 +133,6 @@ async def _outcome(
     except StorageError as error:
         ended, reason = "halted", reason or error.message
     tallies = books.recorder.tallies
-    rows = [_unscored(books.run, record) for _, record in sorted(books.recorder.unscored.items())]
     return RunOutcome(
         ended=ended,
         reason=reason,
@@ -137,16 +148,17 @@ async def _outcome(
         pending=pending,
         duration_ms=round((time.monotonic() - began) * 1000),
         metrics=dict(summary),
-        failed_rows=tuple(row for row in rows if row.status == "failed"),
-        skipped_rows=tuple(row for row in rows if row.status == "skipped"),
+        failed_rows=_told(books.run, books.unscored("failed")),
+        skipped_rows=_told(books.run, books.unscored("skipped")),
     )
 
 
 def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began: float) -> RunOutcome:
     """The outcome of an invocation that changed nothing."""
     recorded, run, counts = prepared.recorded, prepared.earlier, prepared.counts
-    status = Counter(recorded.statuses.values())
-    rows = [_unscored(run, record) for _, record in sorted(recorded.unscored.items()) if run]
+    standing = recorded.counts()
+    failed = recorded.items(Standing.FAILED, Standing.THWARTED) if run else []
+    skipped = recorded.items(Standing.SKIPPED) if run else []
     if stop is not None:
         ended: Ending = stop.kind
     else:
@@ -158,17 +170,21 @@ def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began:
         plan=prepared.plan,
         local_run_id=prepared.manifest.local_run_id if prepared.manifest else None,
         dispatched=0,
-        succeeded=status["success"],
-        failed=status["failed"],
-        skipped=status["skipped"],
+        succeeded=standing[Standing.SUCCESS],
+        failed=standing[Standing.FAILED] + standing[Standing.THWARTED],
+        skipped=standing[Standing.SKIPPED],
         resumed=counts.recorded,
         cancelled=0,
-        pending=counts.total - status.total(),
+        pending=standing[Standing.PENDING],
         duration_ms=round((time.monotonic() - began) * 1000),
         metrics=dict(read_summary(run)) if run else {},
-        failed_rows=tuple(row for row in rows if row.status == "failed"),
-        skipped_rows=tuple(row for row in rows if row.status == "skipped"),
+        failed_rows=_told(run, last_records(run.events, failed)) if run else (),
+        skipped_rows=_told(run, last_records(run.events, skipped)) if run else (),
     )
+
+
+def _told(run: RunDir, records: Iterable[JournalRecord]) -> tuple[UnscoredRow, ...]:
+    return tuple(_unscored(run, record) for record in records)
 
 
 def _unscored(run: RunDir, record: JournalRecord) -> UnscoredRow:

@@ -8,7 +8,6 @@ lock.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ from typing import Any
 import msgspec
 
 from osmosis_runner.errors import RunDirError, RunExists, StorageError
-from osmosis_runner.files import sync_folder, write_new
+from osmosis_runner.files import replace_json, replace_lines, sync_folder, write_lines, write_new
 from osmosis_runner.jsontext import JsonObject, JsonValue, pretty
 from osmosis_runner.preview import row_preview
 from osmosis_runner.rows import Row
@@ -38,12 +37,11 @@ __all__ = [
 
 MANIFEST_SCHEMA = 1
 _FOLDERS = ("trajectories", "artifacts", "rollout_trials")
-_BLOCK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """manifest.json: written once, never changed."""
+    """manifest.json: written once, and again only when the run is extended."""
 
     local_run_id: str
     """32 hex characters."""
@@ -51,10 +49,12 @@ class Manifest:
     created_at: str
     inputs: JsonObject
     provenance: JsonObject = field(default_factory=dict[str, JsonValue])
+    extensions: tuple[JsonObject, ...] = ()
+    """What `n` and `selected_source_rows` were before each extension, and when it was made."""
 
     def to_json(self) -> JsonObject:
         """Return the file's content, `schema_version` first."""
-        return {
+        content: JsonObject = {
             "schema_version": MANIFEST_SCHEMA,
             "local_run_id": self.local_run_id,
             "run_name": self.run_name,
@@ -62,6 +62,7 @@ class Manifest:
             "inputs": self.inputs,
             "provenance": self.provenance,
         }
+        return content | {"extensions": list(self.extensions)} if self.extensions else content
 
 
 class _StoredManifest(msgspec.Struct):
@@ -70,6 +71,7 @@ class _StoredManifest(msgspec.Struct):
     created_at: str
     inputs: dict[str, Any]
     provenance: dict[str, Any] = {}
+    extensions: list[dict[str, Any]] = []
 
 
 class _Versioned(msgspec.Struct):
@@ -212,7 +214,40 @@ def read_manifest(run: RunDir) -> Manifest:
         raise _no_run(run, f"has a damaged manifest.json ({error})") from None
     except OSError as error:
         raise _no_run(run, f"has a manifest.json that cannot be read ({error.strerror})") from None
-    return Manifest(stored.local_run_id, stored.run_name, stored.created_at, stored.inputs, stored.provenance)
+    return Manifest(
+        stored.local_run_id,
+        stored.run_name,
+        stored.created_at,
+        stored.inputs,
+        stored.provenance,
+        tuple(stored.extensions),
+    )
+
+
+def rewrite_run(
+    run: RunDir, manifest: Manifest, rows: Iterable[Row], progress: Mapping[str, JsonValue]
+) -> None:
+    """Replace manifest.json, rows.jsonl and progress.json of an extended run, the manifest last.
+
+    Whatever happens the manifest fits the journal; the other two are made again by `heal_run`. Raises `StorageError`.
+    """
+    replace_lines(run.rows, map(row_preview, rows))
+    replace_json(run.progress, progress)
+    replace_json(run.manifest, manifest.to_json())
+
+
+def heal_run(run: RunDir, rows: Iterable[Row], progress: Mapping[str, JsonValue]) -> None:
+    """Make rows.jsonl and progress.json again where progress.json does not say what it should.
+
+    So it is when an extension was cut short. Raises `StorageError`.
+    """
+    try:
+        as_it_should = run.progress.read_bytes() == pretty(progress)
+    except OSError:
+        as_it_should = False
+    if not as_it_should:
+        replace_lines(run.rows, map(row_preview, rows))
+        replace_json(run.progress, progress)
 
 
 def archive_run(run: RunDir, now: datetime) -> Path:
@@ -242,16 +277,8 @@ def _fill(making: Path, manifest: Manifest, rows: Iterable[Row], progress: Mappi
     write_new(making / "manifest.json", pretty(manifest.to_json()))
     write_new(making / "progress.json", pretty(progress))
     write_new(making / "events.jsonl", b"")
-    _write_previews(making / "rows.jsonl", rows)
+    write_lines(making / "rows.jsonl", map(row_preview, rows))
     sync_folder(making)
-
-
-def _write_previews(path: Path, rows: Iterable[Row]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb", _BLOCK_BYTES) as file:
-        file.writelines(map(row_preview, rows))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sweep(output: Path, name: str) -> None:

@@ -203,7 +203,6 @@ class UpstreamThread:
     """A scripted upstream whose event loop turns in a thread, for clients that have none."""
 
     scripted: ScriptedUpstream = field(default_factory=ScriptedUpstream)
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
     @property
     def url(self) -> str:
@@ -214,6 +213,7 @@ class UpstreamThread:
 
     @contextmanager
     def serving(self) -> Iterator[UpstreamThread]:
+        self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever)
         thread.start()
         try:

@@ -85,6 +85,8 @@ class Watcher:
     warnings: list[Warned] = field(default_factory=list)
     items: list[FinishedItem] = field(default_factory=list)
     lines: list[LogLine] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(default_factory=list)
+    """(retries, waiting) as they changed."""
     most_in_flight: int = 0
 
     def stage(self, text: str) -> None:
@@ -100,6 +102,9 @@ class Watcher:
 
     def moved(self, progress: Progress) -> None:
         self.most_in_flight = max(self.most_in_flight, progress.in_flight)
+        waits = (progress.retries, progress.waiting)
+        if any(waits) and waits not in self.waits[-1:]:
+            self.waits.append(waits)
 
     def logged(self, line: LogLine) -> None:
         self.lines.append(line)

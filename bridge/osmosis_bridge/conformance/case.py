@@ -33,6 +33,12 @@ Scope: TypeAlias = Literal["portable", "ours"]
 
 CASE = "$CASE"
 """Stands in a request for the token that chooses the script."""
+MODEL = "$MODEL"
+"""Stands in a raw body for the name by which the target calls its model."""
+
+
+ASKED_TO_STREAM = "the provider is asked to stream"
+"""What is wanted of every streamed call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ class Ask:
     def body(self, token: str, alias: str) -> bytes:
         """The bytes of the body, with the token in place."""
         if self.raw is not None:
-            return self.raw.replace(CASE.encode(), f"case:{token}".encode())
+            body = self.raw.replace(CASE.encode(), f"case:{token}".encode())
+            return body.replace(MODEL.encode(), alias.encode())
         messages = self.messages or f'[{{"role":"user","content":"{CASE}"}}]'
         model = self.model if self.model is not None else json.dumps(alias)
         parts = [f'"model":{model}', f'"messages":{messages}']
@@ -152,7 +159,7 @@ def exchange(
 def asked_to_stream(seen: Seen) -> Fault | None:
     """Where the upstream would stream, it was asked to."""
     if any(call.unstreamed for call in seen.calls):
-        return Fault("the provider is asked to stream", "it was asked for a plain reply")
+        return Fault(ASKED_TO_STREAM, "it was asked for a plain reply")
     return None
 
 

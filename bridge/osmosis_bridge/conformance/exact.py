@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TypeAlias, cast
 
 
@@ -63,7 +64,8 @@ def _written(value: Exact) -> str:
 def difference(want: Exact, got: Exact, place: str = "$", *, loose: bool = False) -> str | None:
     """The first place where two values differ, number text and member order counted; None if equal.
 
-    `loose`: members that were added, nulls that were left out, and the order of members do not count.
+    `loose`: members that were added, nulls that were left out, the order of members and the spelling of equal numbers
+    do not count.
     """
     if isinstance(want, dict) and isinstance(got, dict):
         return _object_difference(want, got, place, loose=loose)
@@ -73,6 +75,13 @@ def difference(want: Exact, got: Exact, place: str = "$", *, loose: bool = False
         pairs = enumerate(zip(want, got, strict=True))
         return next((d for i, (a, b) in pairs if (d := difference(a, b, f"{place}[{i}]", loose=loose))), None)
     if type(want) is type(got) and want == got:
+        return None
+    if (
+        loose
+        and isinstance(want, Number)
+        and isinstance(got, Number)
+        and Decimal(want.text) == Decimal(got.text)
+    ):
         return None
     return f"{place}: {show(want, 80)} wanted, {show(got, 80)} seen"
 

@@ -168,7 +168,7 @@ def text_of(raw: bytes) -> str:
         return raw[1:-1].decode("utf-8", "replace")
     try:
         value: object = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw.decode("utf-8", "replace")
     text = value if isinstance(value, str) else raw.decode("utf-8", "replace")
     # A lone surrogate has no UTF-8, and the record is UTF-8.

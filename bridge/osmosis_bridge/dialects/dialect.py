@@ -19,13 +19,18 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class Dialect(ABC):
-    """One wire format; `path` is what stands behind a base URL, on the bridge and at the provider alike."""
+    """One wire format; `path` is what stands behind a base URL, on the bridge and at the provider alike.
 
-    def __init__(self, name: str, path: str, envelope: Envelope) -> None:
+    `served_at` are the paths behind a prefix under which the bridge serves it, the longest first: more than `path`
+    where clients add more than that to their base URL.
+    """
+
+    def __init__(self, name: str, path: str, envelope: Envelope, also_at: tuple[str, ...] = ()) -> None:
         self.name = name
         self.path = path
         self.path_bytes = path.encode()
         self.envelope = envelope
+        self.served_at = (*also_at, path)
 
     @abstractmethod
     def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
@@ -49,3 +54,7 @@ class Dialect(ABC):
     def headers(self, key: str | None, client: Mapping[bytes, bytes]) -> Headers:
         """What goes out beside the usual headers; `client` are the caller's, of which few may pass."""
         return ()
+
+    def outgoing(self, usual: Headers, host: str) -> Headers:
+        """Those of the usual headers that may go to `host` in this dialect."""
+        return usual

@@ -7,12 +7,13 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, value_of
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY
 from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.members import FieldReader
 from osmosis_bridge.dialects.stream import Stream
+from osmosis_bridge.dialects.typed import BOM, no_answer
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.policy import Envelope
-from osmosis_bridge.provider_errors import in_band_failure, read_failure
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.usage import read_usage
 
@@ -24,7 +25,7 @@ class _Body(msgspec.Struct, gc=False):
     error: Raw = ABSENT
 
 
-_decode = msgspec.json.Decoder(_Body).decode
+_read_body = FieldReader(_Body)
 
 
 class EmbeddingsDialect(Dialect):
@@ -32,14 +33,10 @@ class EmbeddingsDialect(Dialect):
 
     def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
         """The reply, its `model` the client's own name."""
-        try:
-            found = _decode(body)
-        except (msgspec.DecodeError, RecursionError):
-            failure = read_failure(502, body, redactor)
-            failure.code = "invalid_upstream_reply"
-            raise failure from None
-        if bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
-            raise in_band_failure(value_of(body), redactor)
+        body = body.removeprefix(BOM)
+        found = _read_body(body)
+        if found is None or bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
+            raise no_answer(body, redactor, {})
         usage, cost = read_usage(bytes(found.usage))
         outcome = Outcome(
             status="ok",

@@ -5,7 +5,7 @@ Rules for whoever edits this file:
 - a reply and its events are passed on as they came, only the response's `model` becomes the client's alias;
 - a stream is complete with `response.completed` or `response.incomplete`, and with nothing else;
 - a stream that ends otherwise gets an `error` event, which also carries the `error` object that makes OpenAI's client
-  raise.
+  raise; a `response.failed` is passed on before it, its message cleaned.
 
 Knows no transport and no clock.
 """
@@ -16,42 +16,57 @@ import msgspec
 from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome, Status
-from osmosis_bridge.dialects.alias import with_alias, with_inner_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, text_of, value_of
+from osmosis_bridge.dialects.alias import with_alias
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, value_of
 from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.members import FieldReader, replaced
 from osmosis_bridge.dialects.stream import Stream
-from osmosis_bridge.errors import BridgeError
+from osmosis_bridge.dialects.typed import BOM, TypedEvent, TypedStream, no_answer, told_failure, word_of
+from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import Envelope
-from osmosis_bridge.provider_errors import in_band_failure, read_failure
 from osmosis_bridge.redact import Redactor
-from osmosis_bridge.sse import Event, with_data
+from osmosis_bridge.sse import Event
 from osmosis_bridge.usage import read_responses_usage
 
-_COMPLETE = frozenset({b'"response.completed"', b'"response.incomplete"'})
+_COMPLETE = frozenset({"response.completed", "response.incomplete"})
+_OPEN = frozenset({None, "queued", "in_progress"})
+_STATUSES = {
+    "server_error": 500,
+    "vector_store_timeout": 504,
+    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "insufficient_quota"), 429),
+    **dict.fromkeys(
+        (
+            "invalid_request_error", "invalid_prompt", "context_length_exceeded", "data_residency_mismatch",
+            "bio_policy", "misalignment_policy_violation", "invalid_image", "invalid_image_format",
+            "invalid_base64_image", "invalid_image_url", "invalid_image_mode", "image_too_large", "image_too_small",
+            "image_parse_error", "image_content_policy_violation", "image_file_too_large", "image_file_not_found",
+            "unsupported_image_media_type", "empty_image_file", "failed_to_download_image",
+        ),
+        400,
+    ),
+}  # fmt: skip
+"""What the codes of a response's own error stand for; it came under HTTP 200."""
+_LONGEST_NUMBER = 15
 _encode = msgspec.json.Encoder().encode
 
 
-class _Reason(msgspec.Struct, gc=False):
-    reason: Raw = ABSENT
+class Response(msgspec.Struct, gc=False):
+    """The few fields that are read of a response; each as its text."""
 
-
-class _Response(msgspec.Struct, gc=False):
     model: Raw = ABSENT
     status: Raw = ABSENT
     output: Raw = ABSENT
     error: Raw = ABSENT
     usage: Raw = ABSENT
-    incomplete_details: _Reason | None = None
+    incomplete_details: Raw = ABSENT
 
 
-class _Event(msgspec.Struct, gc=False):
-    type: Raw = ABSENT
-    response: Raw = ABSENT
-    error: Raw = ABSENT
+class _Details(msgspec.Struct, gc=False):
+    reason: Raw = ABSENT
 
 
-_decode_response = msgspec.json.Decoder(_Response).decode
-_decode_event = msgspec.json.Decoder(_Event).decode
+_read_response = FieldReader(Response)
+_read_details = FieldReader(_Details)
 
 
 class ResponseReading:
@@ -63,14 +78,15 @@ class ResponseReading:
         self._usage = b"null"
         self._finish: str | None = None
 
-    def take(self, response: _Response) -> None:
+    def take(self, response: Response) -> None:
         """Read a response, as far as it has come."""
         if bytes(response.usage) != b"null":
             self._usage = bytes(response.usage)
-        if response.incomplete_details is not None and bytes(response.incomplete_details.reason) != b"null":
-            self._finish = text_of(bytes(response.incomplete_details.reason))
-        elif bytes(response.status) != b"null":
-            self._finish = text_of(bytes(response.status))
+        details = bytes(response.incomplete_details)
+        found = None if details == b"null" else _read_details(details)
+        finish = (None if found is None else word_of(bytes(found.reason))) or word_of(bytes(response.status))
+        if finish not in _OPEN:
+            self._finish = finish
 
     def outcome(self, status: Status, http_status: int | None, error_code: str | None = None) -> Outcome:
         """The end of the call, with the usage the provider gave, if it gave any."""
@@ -91,13 +107,12 @@ class ResponsesDialect(Dialect):
 
     def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
         """The response, its `model` the client's own name; one that failed is an error."""
-        found = _response(body)
-        if found is None:
-            failure = read_failure(502, body, redactor)
-            failure.code = "invalid_upstream_reply"
-            raise failure
-        if bytes(found.error) not in FALSY or found.output is ABSENT:
-            raise in_band_failure(value_of(body), redactor)
+        body = body.removeprefix(BOM)
+        found = _read_response(body)
+        if found is None or bytes(found.output)[:1] != b"[":
+            raise no_answer(body, redactor, _STATUSES)
+        if _failed(found):
+            raise _failure_of(found, redactor)
         reading = ResponseReading()
         reading.take(found)
         passed_on = with_alias(body, bytes(found.model), admitted.alias_json)
@@ -112,101 +127,72 @@ class ResponsesDialect(Dialect):
         return ResponsesStream(admitted, redactor)
 
 
-class ResponsesStream(Stream):
+class ResponsesStream(TypedStream):
     """One stream of `response.*` events."""
 
-    __slots__ = ("_complete", "_events", "_reading")
+    __slots__ = ("_number", "_reading")
 
     def __init__(self, admitted: Admitted, redactor: Redactor) -> None:
         super().__init__(admitted, redactor)
         self._reading = ResponseReading()
-        self._complete = False
-        self._events = 0
+        self._number = -1
 
     @property
     def reading(self) -> ResponseReading:
         """What has been read so far."""
         return self._reading
 
-    @property
-    def complete(self) -> bool:
-        """Whether the response said that it is complete."""
-        return self._complete
-
-    def _take(self, event: Event) -> bytes:
-        data = event.data
-        if data is None or not data.strip():
-            return self._redactor.scrub(event.raw) if self.started and data is None else b""
-        if data.strip() == b"[DONE]":
-            self._fail_unfinished("the provider's stream ended before its response was complete")
+    def _take_typed(self, kind: str, event: Event, data: bytes, found: TypedEvent) -> bytes:
+        number = bytes(found.sequence_number)
+        known = number.isdigit() and len(number) <= _LONGEST_NUMBER
+        self._number = int(number) if known else self._number + 1
+        response = None if found.response is ABSENT else _read_response(bytes(found.response))
+        if response is not None:
+            self._reading.take(response)
+            data = with_alias(data, bytes(response.model), self._admitted.alias_json, "response")
+        if kind == "response.failed":
+            self._take_failed(event, data, response or Response())
             return b""
-        found = _event(data)
-        if found is None and event.name != b"error":
-            self._fail_invalid(data)
-            return b""
-        kind = b'"error"' if found is None or event.name == b"error" else bytes(found.type)
-        self._events += 1
-        if found is not None and found.response is not ABSENT:
-            self._take_response(bytes(found.response))
-        if kind == b'"error"' or (found is not None and bytes(found.error) not in FALSY):
-            self.fail(in_band_failure(value_of(data), self._redactor))
+        if kind in _COMPLETE and response is not None and _failed(response):
+            self.fail(_failure_of(response, self._redactor))
             return b""
         frame = self._frame(event, data)
-        if kind == b'"response.failed"':
-            return self._take_failed(frame, found)
         if kind in _COMPLETE:
-            self._complete = self.ended = self.started = True
-            self.last = frame
-            return b""
+            return self._end_with(frame)
         self.started = True
         return frame
 
-    def _take_response(self, raw: bytes) -> None:
-        response = _response(raw)
-        if response is not None:
-            self._reading.take(response)
-
-    def _take_failed(self, frame: bytes, found: _Event | None) -> bytes:
+    def _take_failed(self, event: Event, data: bytes, response: Response) -> None:
         """A response that failed: told by its own event to a client that has seen others, else by a status."""
-        response = None if found is None else _response(bytes(found.response))
-        failure = in_band_failure(
-            {"error": value_of(bytes(response.error))} if response is not None else {}, self._redactor
-        )
+        failure = _failure_of(response, self._redactor)
         if self.started:
-            self.last = self._redactor.scrub(frame)
+            told = {"code": failure.code or "server_error", "message": failure.message}
+            cleaned = replaced(data, ("response", "error"), _encode(told))
+            self.last = self._frame(event, cleaned) + self._error_event(failure)
         self.fail(failure)
-        return b""
 
-    def _frame(self, event: Event, data: bytes) -> bytes:
-        renamed = with_inner_alias(data, "response", self._admitted.alias_json)
-        return self._redactor.scrub(event.raw if renamed is data else with_data(event, renamed))
-
-    def _is_torn(self, event: Event) -> bool:
-        data = (event.data or b"").strip()
-        return bool(data) and event.name != b"error" and _event(data) is None
+    def _failure(self, data: bytes) -> UpstreamFailed:
+        return told_failure(value_of(data), self._redactor, _STATUSES)
 
     def _error_event(self, failure: BridgeError) -> bytes:
-        return _error_event(failure, self._events)
+        return _error_event(failure, self._number + 1)
+
+
+def _failed(response: Response) -> bool:
+    return bytes(response.error) not in FALSY or bytes(response.status) == b'"failed"'
+
+
+def _failure_of(response: Response, redactor: Redactor) -> UpstreamFailed:
+    error = bytes(response.error)
+    if error in FALSY:
+        error = b'"the provider says that the response failed, and not why"'
+    return told_failure({"error": value_of(error)}, redactor, _STATUSES)
 
 
 def _error_event(failure: BridgeError, number: int) -> bytes:
     error = msgspec.json.decode(failure.body())["error"]
     said = {"type": "error", **{name: error[name] for name in ("code", "message", "param")}}
     return b"event: error\ndata: " + _encode({**said, "sequence_number": number, "error": error}) + b"\n\n"
-
-
-def _response(raw: bytes) -> _Response | None:
-    try:
-        return _decode_response(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def _event(data: bytes) -> _Event | None:
-    try:
-        return _decode_event(data)
-    except (msgspec.DecodeError, RecursionError):
-        return None
 
 
 RESPONSES_DIALECT = ResponsesDialect("responses", "/responses", Envelope("input", required=False))

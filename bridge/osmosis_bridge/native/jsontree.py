@@ -32,29 +32,38 @@ def shown(path: Path) -> str:
     return ".".join(path)
 
 
+def as_object(value: Json) -> dict[str, Json]:
+    """`value` where it is an object, else an empty one."""
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
+
+
+def as_items(value: Json) -> list[Json]:
+    """`value` where it is a list, else an empty one."""
+    return cast("list[Json]", value) if isinstance(value, list) else []
+
+
 def at(tree: Json, path: Path) -> Json:
     """What stands at `path`, `MISSING` where nothing does."""
     for name in path:
-        if not isinstance(tree, dict) or name not in tree:
-            return MISSING
-        tree = cast("dict[str, Json]", tree)[name]
+        tree = as_object(tree).get(name, MISSING)
     return tree
 
 
-def put(tree: Json, path: Path, value: Json, *, override: bool = False) -> None:
+def put(tree: dict[str, Json], path: Path, value: Json, *, override: bool = False) -> None:
     """Put `value` at `path` of the object `tree`, in place.
 
     Objects are merged. Where another value stands already, it is replaced if `override`, else `Conflict` is raised.
     """
     *above, last = path
     for depth, name in enumerate(above):
-        tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
+        inner: Json = tree.setdefault(name, {})
+        if not isinstance(inner, dict):
             raise Conflict(path[: depth + 1])
-    found = tree.get(last, MISSING)
+        tree = cast("dict[str, Json]", inner)
+    found: Json = tree.get(last, MISSING)
     if isinstance(found, dict) and isinstance(value, dict):
         for name, inner in cast("dict[str, Json]", value).items():
-            put(cast("Json", found), (name,), inner, override=override)
+            put(cast("dict[str, Json]", found), (name,), inner, override=override)
         return
     if found is not MISSING and not override and not same(found, value):
         raise Conflict(path)
@@ -84,6 +93,11 @@ def nodes(tree: Json) -> Iterator[Json]:
             pending.extend(cast("dict[str, Json]", node).values())
         elif isinstance(node, list):
             pending.extend(cast("list[Json]", node))
+
+
+def objects(tree: Json) -> Iterator[dict[str, Json]]:
+    """Every object within `tree`, itself included."""
+    return (cast("dict[str, Json]", node) for node in nodes(tree) if isinstance(node, dict))
 
 
 def strings(tree: Json) -> list[str]:

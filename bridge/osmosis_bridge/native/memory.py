@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final, cast
 
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import Json, as_items, as_object
 
 KEPT: Final = ("thinking_blocks", "provider_specific_fields")
 _TurnKey = tuple[str, ...]
@@ -60,9 +60,9 @@ class ReasoningMemory:
 
 
 def _restored(message: Json, turns: Mapping[_TurnKey, dict[str, Json]]) -> Json:
-    if not isinstance(message, dict) or message.get("role") != "assistant":
-        return cast("Json", message)
-    turn = cast("dict[str, Json]", message)
+    turn = as_object(message)
+    if turn.get("role") != "assistant":
+        return message
     key = _key(turn)
     kept = turns.get(key) if key is not None else None
     if kept is None:
@@ -81,12 +81,10 @@ def _restored(message: Json, turns: Mapping[_TurnKey, dict[str, Json]]) -> Json:
 
 def _key(message: Mapping[str, Json]) -> _TurnKey | None:
     """What a turn is known by: the ids of its calls, else its text."""
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        items = cast("list[Json]", calls)
-        return ("calls", *(str(call.get("id")) for call in items if isinstance(call, dict)))
+    calls = as_items(message.get("tool_calls"))
+    if calls:
+        return ("calls", *(str(as_object(call).get("id")) for call in calls))
     content = message.get("content")
     if isinstance(content, list):
-        parts = cast("list[Json]", content)
-        content = "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+        content = "".join(str(as_object(part).get("text", "")) for part in as_items(content))
     return ("text", content.strip()) if isinstance(content, str) and content.strip() else None

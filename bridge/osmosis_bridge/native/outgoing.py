@@ -6,20 +6,42 @@ must stand. What is not there is refused by name, before anything is sent. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, Literal, cast
 
 import msgspec
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import MISSING, Conflict, Json, Path, at, nodes, put, same, shown, words
-from osmosis_bridge.native.plan import Plan, Wanted, unsupported
+from osmosis_bridge.native.jsontree import (
+    MISSING,
+    Conflict,
+    Json,
+    Path,
+    as_items,
+    as_object,
+    at,
+    objects,
+    put,
+    same,
+    shown,
+    words,
+)
+from osmosis_bridge.native.plan import CODE, Plan, Wanted, unsupported
 from osmosis_bridge.native.rule import Family
 
 Became = Literal["forwarded", "renamed to", "moved to", "value changed", "left out", "set by the translator"]
 
 UNSAID: Final = frozenset(
-    {"$comment", "$id", "$schema", "additionalProperties", "default", "deprecated", "examples", "readOnly", "title"}
+    {
+        "$comment",
+        "$id",
+        "$schema",
+        "additionalProperties",
+        "default",
+        "deprecated",
+        "examples",
+        "readOnly",
+        "title",
+    }
 )
 """Names within a JSON schema that describe and do not constrain a call; a dialect may have no place for them."""
 _WRAPPERS: Final = frozenset({"json_schema", "function", "object", "true", "false"})
@@ -42,7 +64,9 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
     `signed` says that the request carries a signature over its body, so that nothing may be put into it.
     """
     if signed and plan.placed:
-        raise unsupported(plan.placed[0].field, family, "the request is signed, and nothing can be added to it")
+        raise unsupported(
+            plan.placed[0].field, family, "the request is signed, and nothing can be added to it"
+        )
     by_itself = dict(body)
     for item in plan.placed:
         try:
@@ -51,14 +75,14 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
             why = f"{shown(conflict.path)} is made from the rest of the request"
             raise unsupported(item.field, family, why) from None
     _mark_strict(body, plan, family)
-    rows = [_placed_row(item.field, item.path, item.value, plan, body) for item in plan.placed]
+    rows = [_placed_row(item.field, item.path, item.value, body) for item in plan.placed]
     rows += [_wanted_row(wanted, body, family) for wanted in plan.wanted]
     rows += [FieldRow(name, "left out", why=why) for name, why in plan.left_out.items()]
     rows += _unasked(by_itself, rows, family)
     return rows
 
 
-def _placed_row(field: str, path: Path, value: Json, plan: Plan, body: dict[str, Json]) -> FieldRow:
+def _placed_row(field: str, path: Path, value: Json, body: dict[str, Json]) -> FieldRow:
     found = at(body, path)
     if isinstance(value, dict) and isinstance(found, dict):
         # Merged: more may stand there than we put.
@@ -88,12 +112,10 @@ def _named(wanted: Wanted, body: dict[str, Json]) -> Json:
         return body
     head, *tail = wanted.field.split("_")
     names = (wanted.field, head + "".join(part.title() for part in tail))
-    for node in nodes(body):
-        if isinstance(node, dict):
-            members = cast("dict[str, Json]", node)
-            for name in names:
-                if name in members and same(members[name], wanted.value):
-                    return members[name]
+    for members in objects(body):
+        for name in names:
+            if name in members and same(members[name], wanted.value):
+                return members[name]
     return MISSING
 
 
@@ -113,15 +135,15 @@ def missing_words(value: Json, found: Json) -> set[str]:
 def _names_of_shape(value: Json) -> set[str]:
     """The names that OpenAI's shape adds around a tool or a schema, and the name of a response format."""
     added = {"type", "function", "parameters", "strict", "schema", "name", "auto"}
-    if isinstance(value, dict) and isinstance(named := value.get("json_schema"), dict):
-        label = cast("dict[str, Json]", named).get("name")
-        added |= {str(label).lower()} if label is not None else set()
+    label = at(value, ("json_schema", "name"))
+    if label is not MISSING:
+        added.add(str(label).lower())
     return added - ({"strict"} if isinstance(value, list) and wants_strict(value) else set())
 
 
 def wants_strict(tools: Json) -> bool:
     """Whether `strict: true` stands anywhere in these tools."""
-    return any(isinstance(node, dict) and node.get("strict") is True for node in nodes(tools))
+    return any(node.get("strict") is True for node in objects(tools))
 
 
 def without_false_strict(value: Json) -> Json:
@@ -142,17 +164,11 @@ def _mark_strict(body: dict[str, Json], plan: Plan, family: Family) -> None:
     """Set `strict` on the tools that ask for it, where LiteLLM loses it and the dialect has it."""
     if family.strict_tools_at is None:
         return
-    strict = {function.get("name") for wanted in plan.wanted if wanted.field == "tools" for function in _strict(wanted)}
-    sent = at(body, family.strict_tools_at)
-    for tool in sent if isinstance(sent, list) and strict else ():
-        if isinstance(tool, dict) and cast("dict[str, Json]", tool).get("name") in strict:
+    asked = next((wanted.value for wanted in plan.wanted if wanted.field == "tools"), None)
+    strict = {node.get("name") for node in objects(asked) if node.get("strict") is True}
+    for tool in as_items(at(body, family.strict_tools_at)) if strict else ():
+        if as_object(tool).get("name") in strict:
             tool["strict"] = True
-
-
-def _strict(wanted: Wanted) -> Iterator[dict[str, Json]]:
-    for node in nodes(wanted.value):
-        if isinstance(node, dict) and cast("dict[str, Json]", node).get("strict") is True:
-            yield cast("dict[str, Json]", node)
 
 
 def _unasked(body: dict[str, Json], rows: list[FieldRow], family: Family) -> list[FieldRow]:
@@ -168,8 +184,8 @@ def _unasked(body: dict[str, Json], rows: list[FieldRow], family: Family) -> lis
 def not_a_call(path: str) -> Refused:
     """LiteLLM wanted to ask something else first, with a request of its own."""
     return Refused(
-        f"to send this, LiteLLM would make a request of its own first ({path}), which is not done; send images and files "
-        "inline as data URLs, and leave provider-side caches out",
+        f"to send this, LiteLLM would make a request of its own first ({path}), which is not done; send images and "
+        "files inline as data URLs, and leave provider-side caches out",
         code=CODE,
         param="messages",
     )

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from osmosis_bridge.native.jsontree import MISSING, Json, Path, same
+from osmosis_bridge.native.jsontree import MISSING, Json, Path, as_items, as_object, same
 
 Act = Literal["place", "translate", "absent", "refuse"]
 Check = Literal["same", "changed", "words"]
@@ -21,8 +21,8 @@ OPENAI_FIELDS: Final = frozenset(
         "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",
         "max_tokens", "metadata", "modalities", "moderation", "n", "parallel_tool_calls", "prediction",
         "presence_penalty", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort",
-        "response_format", "safety_identifier", "seed", "service_tier", "stop", "store", "stream_options", "temperature",
-        "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
+        "response_format", "safety_identifier", "seed", "service_tier", "stop", "store", "stream_options",
+        "temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
     }
 )  # fmt: skip
 """The optional fields of OpenAI's chat completions (openai-python 3.57); null means the default for each."""
@@ -164,8 +164,10 @@ def stop_at(*path: str) -> FieldRule:
 
 def usage_option(value: Json, asked: Asked) -> Rule:
     """`stream_options` of a dialect whose streams always end with their usage."""
-    options = value if isinstance(value, dict) else {}
-    unknown = [name for name, inner in options.items() if name != "include_usage" and inner not in (None, False)]
+    options = as_object(value)
+    unknown = [
+        name for name, inner in options.items() if name != "include_usage" and inner not in (None, False)
+    ]
     if unknown or not isinstance(value, dict):
         return refuse("only include_usage is known to this provider's streams")
     return absent("its streams always carry their usage")
@@ -173,12 +175,10 @@ def usage_option(value: Json, asked: Asked) -> Rule:
 
 def has_strict(tools: Json) -> bool:
     """Whether a tool asks that its arguments hold to its schema."""
-    return any(isinstance(node, dict) and node.get("strict") is True for node in _functions(tools))
-
-
-def _functions(tools: Json) -> list[Json]:
-    items: list[Json] = tools if isinstance(tools, list) else []
-    return [part for tool in items if isinstance(tool, dict) for part in (tool, tool.get("function"))]
+    found = [as_object(tool) for tool in as_items(tools)]
+    return any(
+        part.get("strict") is True for tool in found for part in (tool, as_object(tool.get("function")))
+    )
 
 
 def tools_at(*at: Path, strict: bool) -> FieldRule:
@@ -209,5 +209,5 @@ def with_tools(rule: FieldRule, why: str = "it stands for nothing without tools"
 
 def kind_of(value: Json) -> str:
     """The `type` of an object such as `response_format`; empty where it has none."""
-    kind = value.get("type") if isinstance(value, dict) else None
+    kind = as_object(value).get("type")
     return kind if isinstance(kind, str) else ""

@@ -1,4 +1,4 @@
-"""The conversation of a call in a dialect that is not OpenAI's: what LiteLLM is given, and what must stand in the result.
+"""The conversation of a call in another dialect: what LiteLLM is given, and what must stand in what it would send.
 
 Two steps. `prepare` refuses what the dialect cannot hold (a `name`, an image's `detail`, an empty turn that LiteLLM
 would fill with a sentence of its own) and takes out what says nothing (nulls, empty lists). `check_sent` looks for
@@ -15,18 +15,24 @@ from typing import Final, cast
 import msgspec
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import Json, nodes, same, strings
+from osmosis_bridge.native.jsontree import Json, as_object, objects, same, strings
 from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.native.rule import Family
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _TURN_FIELDS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
-_EMPTY_SAYS_NOTHING: Final = frozenset({"annotations", "audio", "function_call", "refusal", "tool_calls", "images"})
+_EMPTY_SAYS_NOTHING: Final = frozenset(
+    {"annotations", "audio", "function_call", "refusal", "tool_calls", "images"}
+)
 _REPLY_ONLY: Final = frozenset({"provider_specific_fields"})
 """What a reply of ours carries beside the conversation, for LiteLLM to read again."""
-_PART_FIELDS: Final = frozenset({"type", "text", "image_url", "input_audio", "file", "video_url", "document", "source"})
+_PART_FIELDS: Final = frozenset(
+    {"type", "text", "image_url", "input_audio", "file", "video_url", "document", "source"}
+)
 _THINKING_PARTS: Final = frozenset({"thinking", "redacted_thinking"})
-_CALL_FIELDS: Final = frozenset({"id", "type", "function", "index", "provider_specific_fields", "extra_content", "cache_control"})
+_CALL_FIELDS: Final = frozenset(
+    {"id", "type", "function", "index", "provider_specific_fields", "extra_content", "cache_control"}
+)
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -44,12 +50,16 @@ def refuse_turn(place: str, why: str) -> Refused:
 def prepare(messages: Json, family: Family) -> Prepared:
     """The conversation as it is handed to LiteLLM; raises `Refused` naming the place."""
     if not isinstance(messages, list) or not messages:
-        raise Refused("messages must be a list with at least one message", code="invalid_messages", param="messages")
+        raise Refused(
+            "messages must be a list with at least one message", code="invalid_messages", param="messages"
+        )
     turns = cast("list[Json]", messages)
     if family.relayed:
         return Prepared(turns, {})
     left_out: dict[str, str] = {}
-    return Prepared([_turn(turn, f"messages[{n}]", family, left_out) for n, turn in enumerate(turns)], left_out)
+    return Prepared(
+        [_turn(turn, f"messages[{n}]", family, left_out) for n, turn in enumerate(turns)], left_out
+    )
 
 
 def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> dict[str, Json]:
@@ -58,7 +68,11 @@ def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> d
     members = cast("dict[str, Json]", turn)
     role = members.get("role")
     if role not in _ROLES:
-        raise Refused(f"{place}.role is {role!r}; expected one of {', '.join(sorted(_ROLES))}", code="invalid_messages", param=f"{place}.role")
+        raise Refused(
+            f"{place}.role is {role!r}; expected one of {', '.join(sorted(_ROLES))}",
+            code="invalid_messages",
+            param=f"{place}.role",
+        )
     kept: dict[str, Json] = {}
     for name, value in members.items():
         if name == "content" or (value is not None and not (name in _EMPTY_SAYS_NOTHING and not value)):
@@ -70,7 +84,12 @@ def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> d
 
 
 def _check_turn_field(
-    name: str, turn: Mapping[str, Json], place: str, family: Family, left_out: dict[str, str], kept: dict[str, Json]
+    name: str,
+    turn: Mapping[str, Json],
+    place: str,
+    family: Family,
+    left_out: dict[str, str],
+    kept: dict[str, Json],
 ) -> None:
     value = turn[name]
     if name == "reasoning_content":
@@ -94,26 +113,45 @@ def _check_reasoning(
     elif family.reasoning == "blocks" and turn.get("thinking_blocks"):
         left_out[at] = "the thinking blocks of the same turn hold it"
     elif turn["reasoning_content"]:
-        raise refuse_turn(at, "reasoning goes back with its signature only: send the turn's thinking_blocks, or leave it out")
+        raise refuse_turn(
+            at,
+            "reasoning goes back with its signature only: send the turn's thinking_blocks, or leave it out",
+        )
 
 
 def _check_content(turn: dict[str, Json], place: str, family: Family) -> None:
     content = turn.get("content")
-    speaks = bool(turn.get("tool_calls") or turn.get("thinking_blocks")) or turn["role"] in ("tool", "function")
+    speaks = bool(turn.get("tool_calls") or turn.get("thinking_blocks")) or turn["role"] in (
+        "tool",
+        "function",
+    )
     if isinstance(content, str):
         if not content.strip() and not speaks:
-            raise refuse_turn(f"{place}.content", "a turn without content would be filled with words nobody wrote; leave it out")
+            raise refuse_turn(
+                f"{place}.content",
+                "a turn without content would be filled with words nobody wrote; leave it out",
+            )
     elif isinstance(content, list):
         parts = cast("list[Json]", content)
         if not parts and not speaks:
-            raise refuse_turn(f"{place}.content", "a turn without content would be filled with words nobody wrote; leave it out")
+            raise refuse_turn(
+                f"{place}.content",
+                "a turn without content would be filled with words nobody wrote; leave it out",
+            )
         for n, part in enumerate(parts):
             _check_part(part, f"{place}.content[{n}]", family)
     elif content is None:
         if not speaks:
-            raise refuse_turn(f"{place}.content", "a turn without content would be filled with words nobody wrote; leave it out")
+            raise refuse_turn(
+                f"{place}.content",
+                "a turn without content would be filled with words nobody wrote; leave it out",
+            )
     else:
-        raise Refused(f"{place}.content must be text, a list of parts, or null", code="invalid_messages", param=f"{place}.content")
+        raise Refused(
+            f"{place}.content must be text, a list of parts, or null",
+            code="invalid_messages",
+            param=f"{place}.content",
+        )
 
 
 def _check_part(part: Json, place: str, family: Family) -> None:
@@ -169,7 +207,7 @@ class _Found:
         self._leaves = strings(region)
         self._exact = set(self._leaves)
         self._joined = ""
-        self._objects = [node for node in nodes(region) if isinstance(node, dict)]
+        self._objects = list(objects(region))
 
     def has_text(self, text: str) -> bool:
         if text in self._exact:
@@ -184,8 +222,14 @@ class _Found:
         return isinstance(value, dict) and self.has_object(cast("dict[str, Json]", value))
 
     def has_object(self, value: dict[str, Json]) -> bool:
-        return any(same(node, value) for node in self._objects) or json.dumps(value) in self._exact or any(
-            isinstance(inner := _parsed(leaf), dict) and same(inner, value) for leaf in self._exact if leaf[:1] == "{"
+        return (
+            any(same(node, value) for node in self._objects)
+            or json.dumps(value) in self._exact
+            or any(
+                isinstance(inner := _parsed(leaf), dict) and same(inner, value)
+                for leaf in self._exact
+                if leaf[:1] == "{"
+            )
         )
 
 
@@ -202,7 +246,7 @@ def _texts(messages: list[dict[str, Json]]) -> Iterator[tuple[str, str]]:
             yield f"{place}.tool_calls[{m}].function.name", str(call["function"].get("name", ""))
         for m, block in enumerate(turn.get("thinking_blocks") or ()):
             for name in ("signature", "data"):
-                if isinstance(block, dict) and cast("dict[str, Json]", block).get(name):
+                if as_object(block).get(name):
                     yield f"{place}.thinking_blocks[{m}].{name}", block[name]
 
 
@@ -210,17 +254,24 @@ def _part_texts(part: Json, place: str) -> Iterator[tuple[str, str]]:
     if isinstance(part, str):
         yield place, part
         return
-    if part.get("type") in _THINKING_PARTS:
-        yield place, str(part.get("signature") or part.get("data") or "")
+    members = as_object(part)
+    if members.get("type") in _THINKING_PARTS:
+        yield place, str(members.get("signature") or members.get("data") or "")
         return
-    if isinstance(part.get("text"), str):
-        yield f"{place}.text", part["text"]
+    if isinstance(members.get("text"), str):
+        yield f"{place}.text", members["text"]
     for name in ("image_url", "video_url", "input_audio", "file"):
-        inner = part.get(name)
-        value = inner if isinstance(inner, str) else ""
+        inner = members.get(name)
+        value: Json = inner if isinstance(inner, str) else ""
         if isinstance(inner, dict):
-            members = cast("dict[str, Json]", inner)
-            value = members.get("url") or members.get("data") or members.get("file_data") or members.get("file_id") or ""
+            fields = as_object(inner)
+            value = (
+                fields.get("url")
+                or fields.get("data")
+                or fields.get("file_data")
+                or fields.get("file_id")
+                or ""
+            )
         if value:
             yield f"{place}.{name}", str(value).partition(";base64,")[2] or str(value)
 
@@ -236,22 +287,27 @@ def _arguments(messages: list[dict[str, Json]]) -> Iterator[tuple[str, dict[str,
 def _check_marks(messages: list[dict[str, Json]], region: Json, family: Family) -> None:
     if family.cache_mark is None:
         return
-    asked = sum(isinstance(node, dict) and bool(node.get("cache_control")) for node in nodes(messages))
-    sent = sum(isinstance(node, dict) and bool(node.get(family.cache_mark)) for node in nodes(region))
+    asked = sum(bool(node.get("cache_control")) for node in objects(messages))
+    sent = sum(bool(node.get(family.cache_mark)) for node in objects(region))
     if sent < asked:
-        raise refuse_turn("messages.cache_control", f"{asked - sent} of {asked} cache marks do not arrive in the request")
+        raise refuse_turn(
+            "messages.cache_control", f"{asked - sent} of {asked} cache marks do not arrive in the request"
+        )
 
 
 def _check_nothing_invented(messages: list[dict[str, Json]], region: Json) -> None:
     """Every text that the provider would read as part of the conversation was written by somebody."""
     written = "\0".join([*strings(messages)])
-    for node in nodes(region):
-        text = cast("dict[str, Json]", node).get("text") if isinstance(node, dict) else None
-        if isinstance(node, dict) and text is None and "role" in node:
-            text = cast("dict[str, Json]", node).get("content")
+    for node in objects(region):
+        text = node.get("text")
+        if text is None and "role" in node:
+            text = node.get("content")
         if isinstance(text, str) and text.strip() and text.strip() not in written:
             shown = text if len(text) <= 60 else text[:59] + "…"
-            raise refuse_turn("messages", f"LiteLLM would add words that nobody wrote ({shown!r}); the conversation needs another form")
+            raise refuse_turn(
+                "messages",
+                f"LiteLLM would add words that nobody wrote ({shown!r}); the conversation needs another form",
+            )
 
 
 def _parsed(text: str) -> Json:

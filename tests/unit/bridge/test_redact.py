@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from osmosis_bridge.redact import MESSAGE_LIMIT, Redactor, one_line
+from osmosis_bridge.redact import MESSAGE_LIMIT, Redactor, credentials_in, one_line
 
 KEY = "sk-live-0123456789abcdef"
 
@@ -163,3 +163,23 @@ def test_a_message_of_a_megabyte_does_not_hold_anybody_up(text: str) -> None:
     assert len(Redactor([KEY], ["gpu-7.internal"]).message(text)) <= MESSAGE_LIMIT
     # Generous: it is a hang that this is about, and it takes milliseconds.
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("https://h/v1", []),
+        ("https://h/v1?api-version=2024-10-21&deployment=gpt", []),
+        ("https://h/v1?api-version=1&api_key=AbC%2Fd", ["AbC%2Fd", "AbC/d"]),
+        ("https://h/v1?sig=a+b&subscription-key=x1&X-Token=y", ["a+b", "a b", "x1", "y"]),
+        ("http://user:p%40ss@proxy:8080", ["p%40ss", "p@ss"]),
+        ("http://user@proxy:8080", []),
+        ("https://h/?key=&token", []),
+        ("http://[broken", []),
+        ("", []),
+    ],
+)
+def test_the_secrets_of_a_url_are_its_password_and_what_is_named_like_a_key(
+    url: str, secrets: list[str]
+) -> None:
+    assert credentials_in(url) == secrets

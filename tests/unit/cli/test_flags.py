@@ -88,3 +88,32 @@ def test_credentials_in_a_url_are_not_repeated() -> None:
     assert "canary" not in " ".join(shown)
     assert shown[0] == "--api-base"
     assert shown[1].startswith("https://host/v1")
+
+
+def test_a_command_is_taken_as_its_words() -> None:
+    flags = flags_of("--rollout-command", "node 'my host.js' --x=1")
+    assert flags["rollout_command"] == ("node", "my host.js", "--x=1")
+    assert repeated(flags) == ("--rollout-command", "node 'my host.js' --x=1")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "node 'my"])
+def test_a_command_without_a_program_or_with_half_a_quote_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        flags_of("--rollout-command", text)
+    assert "--rollout-command" in caught.value.format_message()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rollout-url", "http://127.0.0.1:1", "--rollout-command", "node x.js"),
+        ("--rollout-url", "http://127.0.0.1:1", "--rollout-port", "81"),
+        ("--rollout-url", "http://127.0.0.1:1", "--python", "3.12"),
+        ("--rollout-command", "node x.js", "--python", "3.12"),
+    ],
+)
+def test_ways_to_start_a_server_exclude_each_other(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        check_together(flags_of(*arguments))
+    assert arguments[0] in caught.value.message
+    assert arguments[2] in caught.value.message

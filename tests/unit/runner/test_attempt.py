@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from osmosis_runner import attempt as attempt_module
@@ -199,3 +200,21 @@ def test_judging_needs_nothing_but_the_rollout_and_its_calls() -> None:
 def test_a_blocking_rollout_is_marked() -> None:
     ended, _ = carry_out(FakeClient(ResultReply("success", blocked_ms=2500, blocked_at="main.py:8 in run")))
     assert (ended.blocked_ms, ended.blocked_at) == (2500, "main.py:8 in run")
+
+
+def test_what_the_server_says_of_the_conversation_goes_along_unread() -> None:
+    reply = ResultReply("success", SampleReply(0.5, messages=msgspec.Raw(b"[1]")))
+    transcript = carry_out(FakeClient(reply))[0].transcript
+    assert transcript is not None
+    assert (bytes(transcript.messages), transcript.label, transcript.metadata) == (b"[1]", "56", {"a": 1})
+    assert carry_out(FakeClient(ResultReply("failure")))[0].transcript is None
+
+
+def test_a_failure_without_a_word_is_explained_where_it_can_be() -> None:
+    told = carry_out(FakeClient(ResultReply("failure")))[0].record.error_message
+    assert told == "the rollout server does not say why"
+    rollout = Rollout.of(WorkItem(0, 0), 1, Row(0, 0, [], None, None))
+    rollout.reply = ResultReply("failure")
+    _, fault = judge(rollout, [])
+    assert fault is not None
+    assert "neither label nor metadata" in fault.message

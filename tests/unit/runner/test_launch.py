@@ -13,14 +13,7 @@ from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_runner import launch
 from osmosis_runner.child import Nursery
 from osmosis_runner.faults import LaunchError
-from osmosis_runner.launch import (
-    LaunchSpec,
-    find_uv,
-    server_command,
-    server_environ,
-    start_server,
-    sync_project,
-)
+from osmosis_runner.launch import LaunchSpec, server_command, server_environ, start_server
 
 SERVER = """
 import http.server, json, os
@@ -58,6 +51,7 @@ def test_only_what_is_allowed_reaches_the_rollout() -> None:
         "HOME": "/h",
         "LC_ALL": "C",
         "SSL_CERT_FILE": "/c",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "MODE": "fast",
         "MY_SECRET": "given",
         "_OSMOSIS_ROLLOUT_PORT": "81",
@@ -88,29 +82,33 @@ def test_a_project_runs_through_uv_and_never_fetches_an_interpreter_by_surprise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(launch, "find_uv", lambda: "/bin/uv")
+    monkeypatch.setattr("osmosis_runner.uv_project.find_uv", lambda: "/bin/uv")
     command = server_command(spec(tmp_path, python="3.12"))
     assert command == [
-        "/bin/uv",
-        "run",
-        "--no-sync",
-        "--python",
-        "3.12",
-        "--project",
-        ".",
-        "python",
-        "main.py",
+        *["/bin/uv", "run", "--no-sync", "--python", "3.12", "--project", ".", "python", "main.py"]
     ]
-    assert server_environ(spec(tmp_path), 1, "i", "k")["UV_PYTHON_DOWNLOADS"] == "never"
+    seen = {**AMBIENT, "UV_PROJECT_ENVIRONMENT": "/e", "UV_INDEX_URL": "https://user:pass@index"}
+    environ = server_environ(spec(tmp_path, environ=seen), 1, "i", "k")
+    assert environ["UV_PYTHON_DOWNLOADS"] == "never"
+    assert environ["UV_PROJECT_ENVIRONMENT"] == "/e"
+    assert "UV_INDEX_URL" not in environ
 
 
-def test_uv_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("osmosis_runner.launch.sysconfig.get_path", lambda _name: str(tmp_path))
-    monkeypatch.setattr("osmosis_runner.launch.shutil.which", lambda _name: None)
-    with pytest.raises(LaunchError, match="pip install uv"):
-        find_uv()
-    (tmp_path / "uv").touch()
-    assert find_uv() == str(tmp_path / "uv")
+def test_what_uv_sees_while_it_installs_is_more_than_what_the_rollout_sees_and_still_no_provider_key() -> (
+    None
+):
+    seen = {**AMBIENT, "UV_INDEX_URL": "https://user:pass@index", "PYENV_ROOT": "/p"}
+    environ = spec(Path("/r"), environ=seen).project.environ
+    assert set(environ) == {
+        *("PATH", "HOME", "LC_ALL", "SSL_CERT_FILE", "HTTPS_PROXY", "UV_INDEX_URL", "PYENV_ROOT"),
+    }
+
+
+def test_a_command_of_the_users_own_goes_before_a_project(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    given = spec(tmp_path, command=("node", "main.js"))
+    assert server_command(given) == ["node", "main.js"]
+    assert not given.is_project
 
 
 def start(given: LaunchSpec) -> tuple[int, int | None]:
@@ -126,6 +124,23 @@ def start(given: LaunchSpec) -> tuple[int, int | None]:
 def test_a_server_that_answers_as_itself_is_ready(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(SERVER % '"max_queue_depth": 7')
     assert start(spec(tmp_path))[1] == 7
+
+
+def test_a_server_is_started_by_the_command_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "serve").write_text(f"#!{sys.executable}\n" + SERVER % '"max_queue_depth": 3')
+    (tmp_path / "serve").chmod(0o755)
+    assert start(spec(tmp_path, command=("./serve",)))[1] == 3
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"could not be started: \./nothing: No such file"):
+        start(spec(tmp_path, command=("./nothing",)))
+
+
+def test_a_server_that_does_not_say_who_it_is_is_taken_for_the_one_that_was_started(tmp_path: Path) -> None:
+    program = SERVER.replace('"instance_id": os.environ["_OSMOSIS_ROLLOUT_INSTANCE_ID"], ', "")
+    (tmp_path / "main.py").write_text(program % '"concurrency": {"max_concurrent": 2}')
+    assert start(spec(tmp_path))[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -188,24 +203,3 @@ def test_a_sandbox_that_needs_a_public_address_is_refused(tmp_path: Path) -> Non
     (tmp_path / "main.py").write_text(SERVER % '"chat_endpoint": {"requires_public_url": True}')
     with pytest.raises(LaunchError, match="public URL"):
         start(spec(tmp_path))
-
-
-@pytest.mark.parametrize(("status", "refused"), [(0, False), (2, True)])
-def test_an_environment_that_cannot_be_made_ends_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, refused: bool
-) -> None:
-    uv = tmp_path / "uv"
-    uv.write_text(f"#!/bin/sh\necho no matching distribution\nexit {status}\n")
-    uv.chmod(0o755)
-    monkeypatch.setattr(launch, "find_uv", lambda: str(uv))
-    said: list[str] = []
-
-    async def main() -> None:
-        await sync_project(spec(tmp_path), Nursery(), said.extend)
-
-    if refused:
-        with pytest.raises(LaunchError, match="no matching distribution"):
-            asyncio.run(main())
-    else:
-        asyncio.run(main())
-    assert said == ["no matching distribution"]

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from osmosis_runner.ledger_tail import LedgerTail, median_ttft_ms, provider_trouble, unrecorded_spend
+from osmosis_runner.ledger_tail import (
+    LedgerTail,
+    Retries,
+    Waits,
+    median_ttft_ms,
+    provider_trouble,
+    retries_of,
+)
 
 
 def add(path: Path, *calls: dict[str, Any], end: str = "\n") -> None:
@@ -25,6 +32,8 @@ def test_calls_are_handed_out_by_rollout_once_and_in_order(tmp_path: Path) -> No
     path = tmp_path / "calls.jsonl"
     add(path, call("old"))
     tail = LedgerTail(path)
+    tail.expect("a")
+    tail.expect("b")
     add(path, call("a", seq=1), call("b", seq=1), call("a", seq=2))
     assert [found["seq"] for found in tail.take("a")] == [1, 2]
     assert tail.take("a") == []
@@ -37,6 +46,7 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.touch()
     tail = LedgerTail(path)
+    tail.expect("a")
     text = json.dumps(call("a", seq=1))
     with path.open("a") as file:
         file.write(text[:10])
@@ -51,12 +61,12 @@ def test_a_renamed_ledger_is_followed_and_foreign_lines_passed_over(tmp_path: Pa
     path = tmp_path / "calls.jsonl"
     path.touch()
     tail = LedgerTail(path)
+    tail.expect("a")
     path = path.rename(tmp_path / "moved.jsonl")
     with path.open("a") as file:
         file.write('garbage\n[]\n{"no":"id"}\n')
     add(path, call("a"), call("b"))
     assert len(tail.take("a")) == 1
-    tail.forget_all_but({"c"})
     assert tail.take("b") == []
     tail.close()
 
@@ -87,17 +97,51 @@ def test_the_median_is_over_the_calls_that_have_a_time() -> None:
     assert median_ttft_ms([{}]) is None
 
 
-def test_what_killed_rollouts_spent_is_added_up_without_preflights(tmp_path: Path) -> None:
+def refused(rollout_id: str, status: int = 429, **fields: Any) -> dict[str, Any]:
+    return call(rollout_id, status="upstream_error", http_status=status, **fields)
+
+
+def test_who_waits_for_the_provider_is_known_while_it_does(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
-    add(
-        path,
-        call("kept", 100),
-        call("lost1", 7, cost_usd=0.5),
-        call("lost1", 3, cost_usd=0.25),
-        call("lost2"),
-    )
-    add(path, call("preflight-1", 1000), call("lost3", 50, usage_source="estimated"))
-    spend = unrecorded_spend(path, {"kept"})
-    assert (spend.attempts, spend.tokens, spend.prompt_tokens, spend.cost_usd) == (3, 10, 8, 0.75)
-    assert spend.cached_tokens is None
-    assert unrecorded_spend(tmp_path / "missing", set()).tokens is None
+    path.touch()
+    tail = LedgerTail(path)
+    for name in "abc":
+        tail.expect(name)
+    assert tail.waits() == Waits()
+    add(path, refused("a"), refused("a", 503), refused("b", 400), call("c", status="ok"))
+    assert tail.waits() == Waits(refusals=2, waiting=1, status=503)
+    add(path, call("a", status="ok"))
+    assert tail.waits() == Waits(refusals=2, waiting=0, status=503)
+    add(path, refused("c"))
+    tail.take("c")
+    assert tail.waits() == Waits(refusals=3, waiting=0, status=429)
+    tail.close()
+
+
+def test_calls_that_end_after_their_rollout_was_taken_are_spend_and_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.touch()
+    tail = LedgerTail(path)
+    tail.expect("a")
+    add(path, call("a", 5))
+    tail.take("a")
+    add(path, call("a", 7), call("preflight-x", 100))
+    assert (tail.strays().tokens, tail.strays().tokens) == (7, None)
+    add(path, call("a", 1))
+    spend = tail.strays()
+    assert (spend.tokens, spend.attempts) == (1, 0)
+    tail.close()
+
+
+def test_retries_of_a_rollout_are_counted_with_the_time_between() -> None:
+    at = "2026-01-01T00:00:{:06.3f}Z".format
+    calls = [
+        refused("a", started_at=at(0), duration_ms=500.0),
+        refused("a", 503, started_at=at(5.5), duration_ms=100.0),
+        call("a", status="ok", started_at=at(6), duration_ms=100.0),
+        refused("a", 400, started_at=at(7), duration_ms=1.0),
+        refused("a", started_at=at(8), duration_ms=1.0),
+    ]
+    assert retries_of(calls) == Retries(2, 5_400)
+    assert retries_of([refused("a"), call("a")]) == Retries(1, 0)
+    assert retries_of([]) == Retries()

@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from osmosis_runner.projection import Projector
+from osmosis_runner.projection import Projector, Transcript
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rundir import RunDir
 from osmosis_runner.trajectory import Attempt, build_trajectory
@@ -118,3 +119,45 @@ def test_a_later_attempt_replaces_what_an_earlier_one_left(scene: Scene) -> None
 def test_an_attempt_without_a_folder_leaves_nothing(scene: Scene) -> None:
     assert not scene.projector.project(ended(0).record, [])
     assert (scene.warnings, scene.artifacts()) == ([], [])
+
+
+def told(messages: object = MESSAGES, **more: Any) -> Transcript:
+    raw = messages if isinstance(messages, bytes) else msgspec.json.encode(messages)
+    empty = msgspec.Raw(b"null")
+    return Transcript(**{"messages": msgspec.Raw(raw), "metrics": empty, "extra_fields": empty, **more})
+
+
+def test_a_server_that_leaves_no_trajectory_is_taken_at_its_word(scene: Scene) -> None:
+    transcript = told(metrics=msgspec.Raw(b'{"turns":1}'), label="4", metadata={"a": 1})
+    call = {"call_id": "c", "rollout_id": "r0", "seq": 1, "status": "ok", "usage": {"prompt_tokens": 10}}
+    assert scene.projector.project(ended(0, reward=0.5).record, [call], transcript)
+    kept = scene.kept()
+    assert [step["source"] for step in kept["steps"]] == ["user", "agent"]
+    assert kept["steps"][1]["message"] == "my [REDACTED]"
+    assert kept["steps"][1]["metrics"]["prompt_tokens"] == 10
+    assert kept["agent"]["model_name"] == "openai/true"
+    said = kept["extra"]["osmosis"]
+    assert (said["rollout_id"], said["label"], said["reward"], said["sample_metrics"]) == (
+        *("r0", "4", 0.5),
+        {"turns": 1},
+    )
+
+
+def test_a_trajectory_that_was_left_goes_before_what_was_told(scene: Scene) -> None:
+    scene.leave_trajectory()
+    assert scene.projector.project(ended(0).record, [], told([{"role": "user", "content": "other"}]))
+    assert scene.kept()["steps"][0]["message"] == "hi"
+
+
+def test_what_was_told_stands_in_for_a_trajectory_that_is_none(scene: Scene) -> None:
+    (scene.trial() / "trajectory.json").write_text("no json")
+    assert scene.projector.project(ended(0).record, [], told())
+    assert scene.kept()["steps"][0]["message"] == "hi"
+
+
+@pytest.mark.parametrize(
+    "messages", [b"null", b"[]", b"{}", b"7", b'["words"]', b"no json", b'[{"role":"user"},1]']
+)
+def test_messages_that_are_none_make_no_trajectory(scene: Scene, messages: bytes) -> None:
+    assert not scene.projector.project(ended(0).record, [], told(messages))
+    assert scene.kept() is None

@@ -109,7 +109,37 @@ def test_no_try_is_made_beyond_the_lease() -> None:
 
 def test_a_reply_may_hold_less_or_more_than_is_known() -> None:
     reply = result((200, {"status": "failure", "err_message": "x", "err_category": "timeout", "new": [1]}))
-    assert (reply.err_category, reply.err_phase, reply.sample) == ("timeout", None, None)
+    assert (reply.err_category, reply.sample) == ("timeout", None)
+
+
+GRADING = (200, {"rollout_id": "r1", "status": "grading"})
+
+
+def failure(**fields: Any) -> tuple[int, dict[str, Any]]:
+    return 200, {"rollout_id": "r1", "status": "failure", "err_category": "agent_error", **fields}
+
+
+@pytest.mark.parametrize(
+    ("script", "phase"),
+    [
+        ((RUNNING, failure()), "workflow"),
+        ((RUNNING, failure(sample={"messages": []})), "grader"),
+        ((RUNNING, GRADING, failure()), "grader"),
+        ((GRADING, failure(err_phase="workflow")), "workflow"),
+        ((failure(err_category="lease_expired"),), None),
+        ((failure(err_category=None),), None),
+        ((RUNNING, GRADING, DONE), None),
+    ],
+)
+def test_the_phase_of_a_failure_is_told_from_what_a_server_lets_see(script: Any, phase: str | None) -> None:
+    assert result(*script).err_phase == phase
+
+
+def test_what_a_record_does_not_need_stays_as_it_came() -> None:
+    reply = result((200, {"status": "success", "sample": {"messages": [{"a": 1}], "metrics": {"b": 2}}}))
+    assert reply.sample is not None
+    assert (bytes(reply.sample.messages), bytes(reply.sample.metrics)) == (b'[{"a":1}]', b'{"b":2}')
+    assert bytes(reply.sample.extra_fields) == b"null"
 
 
 @pytest.mark.parametrize(

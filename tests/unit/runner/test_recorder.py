@@ -10,6 +10,7 @@ import pytest
 from osmosis_runner import recorder as recorder_module
 from osmosis_runner.errors import StorageError
 from osmosis_runner.journal import JournalRecord
+from osmosis_runner.ledger_tail import Waits
 from osmosis_runner.recorder import Books, Recorder
 from osmosis_runner.report import Report
 from rollouts_under_test import Watcher
@@ -54,6 +55,7 @@ def recording(
         fake = cast("Any", disk)
         books = Books(fake, fake, Report(rows, 1, 1.0), fake, 1.0)
         recorder = Recorder(books, watcher, snapshots.append)
+        recorder.tallies.planned = rows
         try:
             async with asyncio.timeout(9), asyncio.TaskGroup() as group:
                 running = group.create_task(recorder.run())
@@ -124,14 +126,17 @@ def test_a_cancelled_attempt_is_kept_and_finishes_nothing() -> None:
     recording(check)
 
 
-def test_failed_and_skipped_items_are_remembered_until_they_succeed() -> None:
+def test_an_item_that_is_to_be_retried_is_not_done_and_its_old_record_counts_meanwhile() -> None:
     async def check(recorder: Recorder, disk: FakeDisk, _: Watcher, __: list[Any]) -> None:
-        recorder.take_in(ended(0, "failed").record)
-        recorder.take_in(ended(1, "skipped").record)
-        assert set(recorder.unscored) == {(0, 0), (1, 0)}
+        for row, status in enumerate(["success", "failed", "failed"]):
+            recorder.take_in(ended(row, status).record)
         assert disk.batches == []
-        await recorder.keep(ended(0, "success"))
-        assert set(recorder.unscored) == {(1, 0)}
+        recorder.tallies.planned = 9
+        progress = recorder.progress()
+        assert (progress.done, progress.failed, progress.scored) == (1, 2, 3)
+        await recorder.keep(ended(1, "success"))
+        progress = recorder.progress()
+        assert (progress.done, progress.failed, recorder.pending) == (2, 1, 8)
 
     recording(check)
 
@@ -147,6 +152,15 @@ def test_snapshots_follow_what_was_recorded_and_stop_when_nothing_is(monkeypatch
         await asyncio.sleep(0.05)
         assert (len(snapshots), disk.flushed) == (1, 1)
         assert snapshots[0]["passed"] == 1
+
+    recording(check)
+
+
+def test_waits_for_the_provider_are_told_when_they_change() -> None:
+    async def check(recorder: Recorder, _: FakeDisk, watcher: Watcher, __: list[Any]) -> None:
+        for waits in (Waits(), Waits(3, 2, 429), Waits(3, 2, 429), Waits(4, 0, 503)):
+            recorder.waited(waits)
+        assert watcher.waits == [(3, 2), (4, 0)]
 
     recording(check)
 

@@ -7,6 +7,7 @@ from osmosis_bridge.conformance.cases import (
     access,
     content,
     controls,
+    dialects,
     endings,
     envelope,
     errors,
@@ -37,4 +38,5 @@ ALL: tuple[Case, ...] = (
     *transport.CASES,
     *inbound.CASES,
     *access.CASES,
+    *dialects.CASES,
 )

@@ -39,7 +39,12 @@ def locked(case_id: str, title: str, auth: str, *headers: tuple[str, str], path:
         places = tuple((name, text.replace("BEARER", stage.target.bearer)) for name, text in headers)
         where = path.replace("BEARER", stage.target.bearer) if path else None
         seen = await stage.exchange(Ask(auth=value, headers=places, path=where))
-        checks: tuple[Check, ...] = (status(401), not_called, ours(full_error))
+        checks: tuple[Check, ...] = (
+            status_between(400, 499),
+            not_called,
+            ours(status(401)),
+            ours(full_error),
+        )
         return next((found for check in checks if (found := check(seen))), None)
 
     return Case(case_id, title, play, "ours" if path else "portable")

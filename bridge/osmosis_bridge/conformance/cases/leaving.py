@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from osmosis_bridge.conformance.case import Ask, Case, Fault
+from osmosis_bridge.conformance.case import ASKED_TO_STREAM, Ask, Case, Fault
 from osmosis_bridge.conformance.checks import brief, says
 from osmosis_bridge.conformance.exact import at, show
 from osmosis_bridge.conformance.samples import ROLE, WHOLE, completion, said
@@ -43,7 +43,7 @@ def leaving(
         stage.play(script)
         began = await stage.leave(ask, marker, how)
         if any(call.unstreamed for call in stage.received()):
-            return Fault("the provider is asked to stream", "it was asked for a plain reply")
+            return Fault(ASKED_TO_STREAM, "it was asked for a plain reply")
         if not began:
             return Fault("the exchange begins", f"{len(stage.received())} requests at the upstream")
         return await closed(stage) or await cancelled(stage)

@@ -152,9 +152,9 @@ ODDITIES = (
     answered("C-slow", "a plain reply in slow pieces", raw(head(200, JSON, ("Content-Length", str(len(ANSWER)))), ANSWER[:9], Pause(0.4), ANSWER[9:50], Pause(0.4), ANSWER[50:], end="keep")),
     answered("C-late", "a reply that takes a while to begin", raw(Pause(1.5), head(200, JSON, ("Content-Length", str(len(ANSWER)))) + ANSWER, end="keep")),
     answered("C-many-headers", "a reply with 80 headers", plain(ANSWER, 200, *((f"x-h{n}", "v") for n in range(80)))),
-    exchange("C-same-lengths", "the same content-length twice is one, or an error", PLAIN_ASK, wired(OK, TYPED, LENGTH, LENGTH, b"\r\n", ANSWER), lambda seen: error_object(seen) if seen.reply.status == 502 else says("hello")(seen)),
-    exchange("C-two-lengths", "two different lengths are an error", PLAIN_ASK, wired(OK, TYPED, LENGTH, b"Content-Length: 5\r\n\r\n", ANSWER, end="close"), status(502), error_object),
-    exchange("C-bad-length", "a length that is no number is an error", PLAIN_ASK, wired(OK, TYPED, b"Content-Length: -1\r\n\r\n", ANSWER, end="close"), status(502), error_object),
+    exchange("C-same-lengths", "the same content-length twice is one, or an error", PLAIN_ASK, wired(OK, TYPED, LENGTH, LENGTH, b"\r\n", ANSWER), lambda seen: error_object(seen) if seen.reply.status >= 500 else says("hello")(seen)),
+    exchange("C-two-lengths", "two different lengths are an error", PLAIN_ASK, wired(OK, TYPED, LENGTH, b"Content-Length: 5\r\n\r\n", ANSWER, end="close"), status_between(500, 599), ours(status(502)), error_object),
+    exchange("C-bad-length", "a length that is no number is an error", PLAIN_ASK, wired(OK, TYPED, b"Content-Length: -1\r\n\r\n", ANSWER, end="close"), status_between(500, 599), ours(status(502)), error_object),
     exchange("C-bad-header", "a header line without a colon is no answer, or is left out", PLAIN_ASK, wired(OK, TYPED, b"nonsense\r\n", LENGTH, b"\r\n", ANSWER, end="close"), lambda seen: None if seen.reply.status >= 500 else says("hello")(seen)),
     answered("C-many-interim", "twenty interim replies", wired(b"HTTP/1.1 100 Continue\r\n\r\n" * 20 + OK, TYPED, LENGTH, b"\r\n", ANSWER)),
     exchange("C-length-overflow", "a length beyond 64 bits is an error", PLAIN_ASK, wired(OK, TYPED, b"Content-Length: 99999999999999999999999\r\n\r\n", ANSWER, end="close"), status_between(500, 599), error_object),
@@ -163,8 +163,8 @@ ODDITIES = (
     exchange("C-splitting-cr", "a bare CR in a relayed header makes no header", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\rset-cookie: evil=1\r\n", LENGTH, b"\r\n", ANSWER, end="close"), header_absent("set-cookie"), _no_bare_line),
     exchange("C-splitting-lf", "nor a bare LF", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\nset-cookie: evil=1\r\n", LENGTH, b"\r\n", ANSWER, end="close"), header_absent("set-cookie")),
     exchange("C-splitting-fold", "nor a folded line", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: a\r\n b\r\n", LENGTH, b"\r\n", ANSWER, end="close"), _no_bare_line),
-    exchange("C-latin-header", "a relayed header beyond ASCII is no 500", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: \xe9\xff\r\n", LENGTH, b"\r\n", ANSWER), lambda seen: fault("no 500", seen) if seen.reply.status == 500 else None),
-    exchange("C-huge-header", "a header of 4 MB is given up", PLAIN_ASK, wired(OK, TYPED, b"x-big: " + b"h" * 4_000_000 + b"\r\n", LENGTH, b"\r\n", ANSWER, end="close"), lambda seen: None if seen.reply.status in {200, 502} else Fault("200 or 502", brief(seen.reply))),
+    exchange("C-latin-header", "a relayed header beyond ASCII is no 500", PLAIN_ASK, wired(OK, TYPED, b"x-request-id: \xe9\xff\r\n", LENGTH, b"\r\n", ANSWER), lambda seen: error_object(seen) if seen.reply.status >= 500 else None),
+    exchange("C-huge-header", "a header of 4 MB is given up", PLAIN_ASK, wired(OK, TYPED, b"x-big: " + b"h" * 4_000_000 + b"\r\n", LENGTH, b"\r\n", ANSWER, end="close"), lambda seen: error_object(seen) if seen.reply.status >= 500 else says("hello")(seen)),
 )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ async def _race(stage: Stage) -> Fault | None:
         cold = stage.play(raw(b"", end="close"), f"c{number}")
         await stage.ask(Ask(), warm)
         reply = await stage.ask(Ask(), cold)
-        if reply.status not in {502, 503}:
+        if reply.status not in {502, 503} and (stage.target.ours or reply.status < 500):
             return Fault("a 502 for a connection closed instead of a reply", brief(reply))
         if len(stage.received(cold)) > 2:
             return Fault("at most one more try", f"{len(stage.received(cold))} requests")
@@ -283,9 +283,9 @@ async def _hold_slot(stage: Stage, token: str) -> None:
 
 async def _slow_reader(stage: Stage) -> Fault | None:
     """A client that does not read holds back its own upstream; nothing is piled up in between."""
-    frame = said("x" * 65_000)
-    whole = 64_000_000
-    stage.play(stream(*(frame for _ in range(whole // len(frame))), finish(), DONE))
+    whole, size = 64_000_000, 65_000
+    frames = (said(f"{number} " + "x" * size) for number in range(whole // size))
+    stage.play(stream(*frames, finish(), DONE))
     async with stage.wire() as wire:
         await wire.send(stage.request(STREAM_ASK))
         await stage.arrived()

@@ -25,13 +25,24 @@ _BY_PROVIDER: Final = {
     "ollama_chat": OLLAMA,
     "openai": OPENAI,
 }
-_FOREIGN_ON_VERTEX: Final = ("meta/", "mistral", "codestral", "jamba", "deepseek", "qwen", "openai/", "minimax", "moonshot", "zai")
+_FOREIGN_ON_VERTEX: Final = (
+    "meta/",
+    "mistral",
+    "codestral",
+    "jamba",
+    "deepseek",
+    "qwen",
+    "openai/",
+    "minimax",
+    "moonshot",
+    "zai",
+)
 
 
 def family_of(provider: str, model: str, *, speaks_openai: bool) -> Family:
     """The dialect in which LiteLLM reaches `model` of `provider`.
 
-    `speaks_openai` is LiteLLM's word on a provider that no table here names.
+    `speaks_openai` is the catalogue's word on a provider that no table here names.
     """
     if provider in ("vertex_ai", "vertex_ai_beta"):
         return _on_vertex(model)

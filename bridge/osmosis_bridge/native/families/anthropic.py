@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -52,7 +52,7 @@ def _metadata(value: Json, asked: Asked) -> Rule:
     if not isinstance(value, dict) or value.keys() - {"user_id"}:
         return refuse("Claude takes no metadata but user_id")
     user = asked.fields.get("user")
-    if user is not None and value.get("user_id") not in (None, user):
+    if user is not None and as_object(value).get("user_id") not in (None, user):
         return refuse("its user_id differs from user; send one of them")
     return place("metadata")
 
@@ -137,11 +137,15 @@ ANTHROPIC: Final = Family(
     cache_mark="cache_control",
     reasoning="blocks",
     turn_fields=frozenset({"thinking_blocks", "cache_control"}),
-    part_fields=frozenset({"cache_control", "thinking", "signature", "data", "citations", "title", "context"}),
+    part_fields=frozenset(
+        {"cache_control", "thinking", "signature", "data", "citations", "title", "context"}
+    ),
 )
 VERTEX_CLAUDE: Final = msgspec.structs.replace(
     ANTHROPIC,
     name="claude on vertex",
-    rules=refused_unless(RULES | {"service_tier": refused("Vertex has no service tiers for Claude")}, _NOT_THERE),
+    rules=refused_unless(
+        RULES | {"service_tier": refused("Vertex has no service tiers for Claude")}, _NOT_THERE
+    ),
     calls=r":(?:streamR|r)awPredict",
 )

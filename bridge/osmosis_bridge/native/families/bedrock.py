@@ -29,7 +29,13 @@ from osmosis_bridge.native.rule import (
 
 _NOT_THERE: Final = "Bedrock's Converse has no such parameter"
 _MODEL_FIELDS: Final = "additionalModelRequestFields"
-_TOP_LEVEL: Final = ("guardrailConfig", "performanceConfig", "requestMetadata", "serviceTier", "promptVariables")
+_TOP_LEVEL: Final = (
+    "guardrailConfig",
+    "performanceConfig",
+    "requestMetadata",
+    "serviceTier",
+    "promptVariables",
+)
 _TIERS: Final = ("default", "flex", "priority", "reserved")
 
 
@@ -69,7 +75,9 @@ def _service_tier(value: Json, asked: Asked) -> Rule:
 
 
 def _thinking(name: str) -> FieldRule:
-    return supported(name, (_MODEL_FIELDS, "thinking"), (_MODEL_FIELDS, "reasoningConfig"), (_MODEL_FIELDS, name))
+    return supported(
+        name, (_MODEL_FIELDS, "thinking"), (_MODEL_FIELDS, "reasoningConfig"), (_MODEL_FIELDS, name)
+    )
 
 
 def _other(name: str, value: Json, asked: Asked) -> Rule:

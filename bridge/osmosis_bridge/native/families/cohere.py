@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import MISSING, Json, at
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -40,10 +40,10 @@ def _response_format(value: Json, asked: Asked) -> Rule:
         return absent("text is the default")
     if kind == "json_object":
         return place("response_format")
-    schema = value.get("json_schema", {}) if isinstance(value, dict) else {}
-    if kind != "json_schema" or not isinstance(schema, dict) or "schema" not in schema:
+    schema = at(value, ("json_schema", "schema"))
+    if kind != "json_schema" or schema is MISSING:
         return refuse("it is none of text, json_object and json_schema with a schema")
-    return place("response_format", value={"type": "json_object", "json_schema": schema["schema"]})
+    return place("response_format", value={"type": "json_object", "json_schema": schema})
 
 
 def _other(name: str, value: Json, asked: Asked) -> Rule:
@@ -62,6 +62,9 @@ RULES: Final[dict[str, FieldRule]] = {
     "presence_penalty": placed("presence_penalty"),
     "tools": lambda value, asked: place("tools") if value else absent("an empty list is no tools"),
     "tool_choice": with_tools(_tool_choice),
+    "parallel_tool_calls": with_tools(
+        only(True, "it is the default", "Cohere cannot be told to call one tool at a time")
+    ),
     "response_format": _response_format,
     "thinking": placed("thinking"),
     "stream_options": usage_option,

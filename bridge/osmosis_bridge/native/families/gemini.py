@@ -69,7 +69,9 @@ def _service_tier(value: Json, asked: Asked) -> Rule:
 
 
 def _top_logprobs(value: Json, asked: Asked) -> Rule:
-    return place("generationConfig", "logprobs") if asked.fields.get("logprobs") else refuse("it needs logprobs")
+    return (
+        place("generationConfig", "logprobs") if asked.fields.get("logprobs") else refuse("it needs logprobs")
+    )
 
 
 def _other(name: str, value: Json, asked: Asked) -> Rule:
@@ -90,7 +92,9 @@ RULES: Final[dict[str, FieldRule]] = {
     "logprobs": _config("responseLogprobs"),
     "top_logprobs": _top_logprobs,
     "tools": tools_at(("tools",), strict=False),
-    "tool_choice": with_tools(lambda value, asked: translate(("toolConfig", "functionCallingConfig"), check="changed")),
+    "tool_choice": with_tools(
+        lambda value, asked: translate(("toolConfig", "functionCallingConfig"), check="changed")
+    ),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,
     "reasoning_effort": supported("reasoning_effort", _THINKING),

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import MISSING, Json, at
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -48,10 +48,10 @@ def _response_format(value: Json, asked: Asked) -> Rule:
         return absent("text is the default")
     if kind == "json_object":
         return place("format", value="json")
-    schema = value.get("json_schema", {}) if isinstance(value, dict) else {}
-    if kind != "json_schema" or not isinstance(schema, dict) or "schema" not in schema:
+    schema = at(value, ("json_schema", "schema"))
+    if kind != "json_schema" or schema is MISSING:
         return refuse("it is none of text, json_object and json_schema with a schema")
-    return place("format", value=schema["schema"])
+    return place("format", value=schema)
 
 
 def _other(name: str, value: Json, asked: Asked) -> Rule:
@@ -73,7 +73,9 @@ _RULES: Final[dict[str, FieldRule]] = {
     "stop": stop_at("options", "stop"),
     "tools": lambda value, asked: place("tools") if value else absent("an empty list is no tools"),
     "tool_choice": with_tools(only("auto", "the model chooses by default", "Ollama has no tool choice")),
-    "parallel_tool_calls": with_tools(only(True, "it is the default", "Ollama cannot be told to call one tool at a time")),
+    "parallel_tool_calls": with_tools(
+        only(True, "it is the default", "Ollama cannot be told to call one tool at a time")
+    ),
     "response_format": _response_format,
     "reasoning_effort": _effort,
     "stream_options": usage_option,
@@ -92,14 +94,16 @@ OLLAMA: Final = Family(
     reasoning="text",
 )
 _NO_TOOLS: Final[dict[str, FieldRule]] = {
-    "tools": lambda value, asked: refuse("ollama/ takes no tools; ollama_chat/ does")
-    if value
-    else absent("an empty list is no tools"),
+    "tools": lambda value, asked: (
+        refuse("ollama/ takes no tools; ollama_chat/ does") if value else absent("an empty list is no tools")
+    ),
 }
 OLLAMA_GENERATE: Final = msgspec.structs.replace(
     OLLAMA,
     name="ollama generate",
-    rules=OLLAMA.rules | _NO_TOOLS | {"tool_choice": refused("ollama/ takes no tools; ollama_chat/ does")},
+    rules=dict(OLLAMA.rules)
+    | _NO_TOOLS
+    | {"tool_choice": refused("ollama/ takes no tools; ollama_chat/ does")},
     calls=r"/api/generate",
     messages_at=("prompt", "system"),
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from osmosis_bridge.native.jsontree import Json
-from osmosis_bridge.native.rule import OPENAI_FIELDS, Asked, Family, Rule, absent, refuse, translate, usage_option
+from osmosis_bridge.native.rule import (
+    OPENAI_FIELDS,
+    Asked,
+    Family,
+    Rule,
+    absent,
+    refuse,
+    translate,
+    usage_option,
+)
 
 ANYWHERE: Final = ()
 

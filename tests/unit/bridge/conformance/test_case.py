@@ -12,9 +12,9 @@ from osmosis_bridge.conformance.samples import completion
 from osmosis_bridge.conformance.script import plain
 
 OK = plain(completion())
-FIELDS = "F1 F2 F4 F6 F8 F9 F11 F12 F13 F14 F16 F18 F19 F23 F25 F26 F27"
+FIELDS = "F1 F2 F4 F5 F6 F8 F9 F11 F12 F13 F14 F15 F16 F18 F19 F23 F25 F26 F27"
 OTHERS = (
-    "U1 U2 U4 U7 U9 U10 U13 U15 U16 U17 S1 S2 S4 S6 S7 S8 S10 S11 S14 S15 S16 S19 T1 T3 T5 T7 T9 T10 T11 "
+    "U1 U2 U4 U7 U9 U10 U11 U13 U15 U16 U17 S1 S2 S4 S6 S7 S8 S10 S11 S14 S15 S16 S19 T1 T3 T5 T6 T7 T9 T10 T11 "
     "T12 T15 E1 E3 E4 E6 E8 E10 E12 C1 C3 C4 C6 C7 C9 C10 C11"
 )
 

@@ -69,11 +69,7 @@ ODD_REPLY = (
 
 
 def test_a_plain_reply_is_passed_on_byte_for_byte_but_for_its_model() -> None:
-    passed, _ = plain(ODD_REPLY)
-    assert passed != ODD_REPLY
-    expected = json.loads(ODD_REPLY.replace(b"up/real", b"m"), parse_float=str, parse_int=str)
-    assert json.loads(passed, parse_float=str, parse_int=str) == expected
-    assert list(json.loads(passed)) == list(json.loads(ODD_REPLY))
+    assert plain(ODD_REPLY)[0] == ODD_REPLY.replace(b"up/real", b"m")
     compact = ODD_REPLY.replace(b'"model" : ', b'"model": ')
     assert plain(compact)[0] == compact.replace(b"up/real", b"m")
 
@@ -188,9 +184,9 @@ def test_a_reply_with_odd_types_and_a_model_still_gets_the_alias() -> None:
     assert json.loads(plain(body)[0])["model"] == "m"
 
 
-def test_a_lone_surrogate_in_a_name_leaves_the_reply_as_it_is() -> None:
+def test_a_lone_surrogate_in_a_name_keeps_no_model_from_its_alias() -> None:
     body = b'{"model":"up","\\ud800":{"model":"x"},"choices":[]}'
-    assert plain(body)[0] == body
+    assert plain(body)[0] == body.replace(b'"up"', b'"m"')
 
 
 # --- streams that end well

@@ -1,0 +1,233 @@
+"""The door of the native lane's process: an OpenAI-compatible endpoint on loopback, for the bridge alone.
+
+Routes: `GET /health`, at once, also while LiteLLM is loaded; `POST /v1/chat/completions`; `POST /v1/explain`, what
+would be sent. Bare ASGI. Knows no provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from osmosis_bridge.departure import watched
+from osmosis_bridge.errors import BridgeError, Refused
+from osmosis_bridge.native.lane import Explained, Lane, NativeCall
+from osmosis_bridge.redact import REDACTED, Redactor
+from osmosis_bridge.sse import encode_event
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+_JSON: Final = (b"content-type", b"application/json")
+_SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
+_CONNECTION: Final = frozenset(
+    (b"connection", b"content-encoding", b"content-length", b"date", b"keep-alive", b"server", b"set-cookie",
+     b"transfer-encoding", b"alt-svc", b"strict-transport-security", b"content-type")
+)  # fmt: skip
+_REQUEST_IDS: Final = (
+    b"x-request-id",
+    b"request-id",
+    b"x-amzn-requestid",
+    b"apim-request-id",
+    b"x-debug-trace-id",
+)
+_SECRET_HEADER: Final = re.compile(r"(?i)auth|key|token|secret|signature|cookie|credential")
+_SECRET_QUERY: Final = re.compile(r"(?i)([?&](?:key|sig|signature|token|api[-_]?key|x-amz-[a-z-]+)=)[^&]*")
+_ERROR_LIMIT: Final = 1024 * 1024
+
+
+class NativeApp:
+    """The ASGI application; `bearer` is what the bridge must send."""
+
+    def __init__(self, lane: Lane, bearer: str, redactor: Redactor) -> None:
+        self._lane = lane
+        self._bearer = f"Bearer {bearer}".encode()
+        self._redactor = redactor
+        self._routes = {
+            ("GET", "/health"): self._health,
+            ("POST", "/v1/chat/completions"): self._complete,
+            ("POST", "/v1/explain"): self._explain,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        sender = _Sender(send)
+        try:
+            route = self._routes.get((scope["method"], scope["path"]))
+            if route is None:
+                raise Refused("there is no such route", status=404, code="not_found")
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            if scope["path"] != "/health" and not hmac.compare_digest(
+                headers.get(b"authorization", b""), self._bearer
+            ):
+                raise Refused(
+                    "no valid bearer", status=401, type="authentication_error", code="invalid_bearer"
+                )
+            await route(headers, receive, sender)
+        except BridgeError as error:
+            await sender.fail(error)
+
+    async def _health(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
+        await sender.whole(200, [_JSON], msgspec.json.encode({"status": "ok", "loaded": self._lane.ready}))
+
+    async def _explain(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
+        explained = await self._lane.explain(await _body(receive), _rollout(headers))
+        await sender.whole(200, [_JSON], self._redactor.scrub(msgspec.json.encode(_report(explained))))
+
+    async def _complete(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
+        body = await _body(receive)
+        async with _until_left(receive):
+            call = await self._lane.open(body, _rollout(headers))
+            try:
+                await _answer(call, sender)
+            finally:
+                await call.close()
+
+
+async def _answer(call: NativeCall, sender: _Sender) -> None:
+    if call.relayed is not None:
+        await _relay(call.relayed, sender)
+    elif call.stream:
+        await _stream(call, sender)
+    else:
+        whole = call.whole()
+        await sender.whole(200, [_JSON, *_passed_on(whole.headers)], msgspec.json.encode(whole.reply))
+
+
+async def _relay(reply: httpx.Response, sender: _Sender) -> None:
+    """The provider's own bytes, as they come."""
+    kind = reply.headers.get("content-type", "application/json").encode("latin-1")
+    await sender.start(reply.status_code, [(b"content-type", kind), *_passed_on(reply.headers)])
+    try:
+        async for piece in reply.aiter_raw():
+            await sender.send(piece)
+    except httpx.TransportError:
+        # The connection is cut short, as the provider's was; the bridge says so to its client.
+        raise _CutShort from None
+    await sender.end()
+
+
+class _CutShort(Exception):
+    """The server closes a connection whose reply it did not finish."""
+
+
+async def _stream(call: NativeCall, sender: _Sender) -> None:
+    try:
+        async with contextlib.aclosing(call.events()) as events:
+            async for event in events:
+                if not event:
+                    continue
+                if not sender.started:
+                    await sender.start(200, [_SSE, *_passed_on(call.headers)])
+                await sender.send(event)
+    except BridgeError as error:
+        if not sender.started:
+            raise
+        await sender.send(encode_event(error.body()))
+    await sender.end()
+
+
+@contextlib.asynccontextmanager
+async def _until_left(receive: Receive):  # noqa: ANN202
+    """Cancel what is within when the caller leaves."""
+    serving = asyncio.current_task()
+    left = False
+
+    def leave() -> None:
+        nonlocal left
+        left = True
+        if serving is not None:
+            serving.cancel("the caller left")
+
+    try:
+        async with watched(receive) as departure:
+            departure.tell(leave)
+            try:
+                yield
+            finally:
+                departure.forget(leave)
+    except asyncio.CancelledError:
+        if not left or serving is None or serving.uncancel() > 0:
+            raise
+
+
+class _Sender:
+    """A reply on an ASGI `send`."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, piece: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        await self.start(status, [*headers, (b"content-length", str(len(body)).encode())])
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def fail(self, error: BridgeError) -> None:
+        origin = (b"x-osmosis-error-origin", error.origin.encode())
+        if not self.started:
+            await self.whole(error.status, [_JSON, origin, *error.headers], error.body())
+
+
+async def _body(receive: Receive) -> bytes:
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused("the caller left before its request was complete", code="client_left")
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _rollout(headers: dict[bytes, bytes]) -> str:
+    return headers.get(b"x-osmosis-rollout-id", b"default").decode("latin-1")
+
+
+def _passed_on(headers: httpx.Headers) -> Headers:
+    """The provider's headers but those of the connection, and its request id under the name the bridge reads."""
+    kept = [(name.lower(), value) for name, value in headers.raw if name.lower() not in _CONNECTION]
+    found = dict(kept)
+    known = next((found[name] for name in _REQUEST_IDS if name in found), None)
+    if known is not None and b"x-request-id" not in found:
+        kept.append((b"x-request-id", known))
+    return kept
+
+
+def _report(explained: Explained) -> dict[str, Any]:
+    request = explained.request
+    shown = {
+        name: REDACTED if _SECRET_HEADER.search(name) else value
+        for name, value in request.headers.items()
+        if name not in ("accept-encoding", "connection", "content-length")
+    }
+    return {
+        "fields": explained.rows,
+        "outgoing": {
+            "method": request.method,
+            "url": _SECRET_QUERY.sub(rf"\1{REDACTED}", str(request.url)),
+            "headers": shown,
+            "body": explained.body,
+        },
+    }
