@@ -11,6 +11,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ IN_FLIGHT = 32
 INSPECT = Requirement("inspect-ai", ("inspect-ai==0.3.285", "openai>=2"), "inspect-ai")
 VERIFIERS = Requirement("verifiers", ("verifiers==0.4.0",), "verifiers")
 _SAMPLE_S = 0.05
+GRACE_S = 90.0
+"""Seconds that a run may go on after the time of the whole is up."""
 WARM_UP = "warm-up"
 """Under this name a runner runs so that its files are compiled and cached; nothing is kept of it."""
 
@@ -124,7 +127,7 @@ def ours() -> Runner:
         ]
         return Command(arguments, workspace, {KEY_VARIABLE: KEY})
 
-    return Runner(OURS, "osmosis eval run", command, versions_of_ours(), 0.006, 4)
+    return Runner(OURS, "osmosis eval run", command, versions_of_ours(), 0.002, 4)
 
 
 _PROJECT = """\
@@ -263,7 +266,8 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
     write_rows(rows.file, count)
     command = runner.command(rows)
     session.upstream.reset()
-    limit = 3 * runner.expected_s(count) + 60
+    left = session.until - time.monotonic()
+    limit = min(3 * runner.expected_s(count) + 60, left + GRACE_S)
     meter = Meter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     cores = sorted({session.cores.client, session.cores.contestant})
@@ -274,9 +278,9 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
             status = _wait(started, limit, watch)
         seconds = watch.until - started.at
     finally:
-        left = list(tree(started.pid))
+        members = list(tree(started.pid))
         stop(started)
-        end(left)
+        end(members)
     foreign = meter.foreign_pct()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)

@@ -42,6 +42,12 @@ def _choice(flag: str, help_text: str, *choices: str) -> Option:
     return click.option(flag, default=None, type=click.Choice(choices), help=_with_default(flag, help_text))
 
 
+def _switch(flag: str, help_text: str) -> Option:
+    default = "on" if default_of(flag.lstrip("-").replace("-", "_")) else "off"
+    off = f"--no-{flag.lstrip('-')}"
+    return click.option(f"{flag}/{off}", default=None, help=f"{help_text} [default: {default}]")
+
+
 def _with_default(flag: str, help_text: str) -> str:
     default = default_of(flag.lstrip("-").replace("-", "_"))
     if default in (None, (), 0.0):
@@ -91,6 +97,8 @@ def _with_default(flag: str, help_text: str) -> str:
     metavar="NAME",
     help="Further Host name to accept on loopback, for example a tunnel's; may be repeated.",
 )
+@_switch("--keep-transcripts", "Keep in memory what each open rollout said last, for the run that asks for it.")
+@_switch("--client-retries", "Let clients send a call again that failed.")
 @_choice("--log-format", "Log lines for people or as JSON.", "console", "json")
 def serve(config_file: str | None, **flags: object) -> None:
     """Serve an OpenAI-compatible endpoint for one model.

@@ -36,7 +36,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 DEFAULT_ROLLOUT = "default"
 _PREFIX = "/v1"
 _ROLLOUT_PREFIX = "/v1/rollouts/"
-_BY_PATH = {dialect.path: dialect for dialect in DIALECTS.values()}
+_BY_PATH = {path: dialect for dialect in DIALECTS.values() for path in dialect.served_at}
 _BY_CALL_PATH = {_PREFIX + path: dialect for path, dialect in _BY_PATH.items()}
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 _DRY_RUN = b"x-osmosis-dry-run"
@@ -129,23 +129,24 @@ class BridgeApp:
         """One request."""
         if scope["type"] != "http":
             return
-        reply = AsgiReply(send, in_pieces=scope.get("http_version") != "1.0")
+        dialect, in_path = call_path(scope["path"])
+        reply = AsgiReply(send, dialect, in_pieces=scope.get("http_version") != "1.0")
+        scrub = self._bridge.redactor.scrub
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             self._gate.check_origin(headers)
-            dialect, in_path = call_path(scope["path"])
             if dialect is not None and scope["method"] == "POST":
-                reply.speak(dialect)
                 await self._call(_Request(scope, headers, dialect, in_path, receive), reply)
             else:
                 await self._rest(scope, receive, reply.pass_on)
         except BridgeError as error:
-            await reply.fail(error)
+            await reply.fail(error, scrub)
         except Exception as error:
             # A fault of ours: told without its details, which are in the log.
             self._bridge.log.error("fault", path=scope["path"], error=repr(error), exc_info=error)
             await reply.fail(
-                BridgeError("the bridge failed on this request; its log says why", code="internal_error")
+                BridgeError("the bridge failed on this request; its log says why", code="internal_error"),
+                scrub,
             )
 
     async def _call(self, request: _Request, reply: AsgiReply) -> None:
@@ -221,23 +222,19 @@ class _Held:
 
 
 class AsgiReply:
-    """A reply on an ASGI `send`.
+    """A reply on an ASGI `send`; errors have the shape of `dialect`.
 
     A client of HTTP/1.0 knows no chunks: without `in_pieces` a stream is collected and sent whole, with its length.
     """
 
     __slots__ = ("_dialect", "_held", "_send", "finished", "started")
 
-    def __init__(self, send: Send, *, in_pieces: bool = True) -> None:
+    def __init__(self, send: Send, dialect: Dialect | None = None, *, in_pieces: bool = True) -> None:
         self._send = send
-        self._dialect: Dialect | None = None
+        self._dialect = dialect
         self._held: _Held | None = None if in_pieces else _Held()
         self.started = False
         self.finished = False
-
-    def speak(self, dialect: Dialect) -> None:
-        """Errors have this dialect's shape from now on."""
-        self._dialect = dialect
 
     async def pass_on(self, message: Message) -> None:
         """Send what another application says."""
@@ -276,13 +273,13 @@ class AsgiReply:
         self.finished = True
         await self._send({"type": "http.response.body", "body": piece})
 
-    async def fail(self, error: BridgeError) -> None:
-        """Send an error as a reply of its own, if nothing was sent yet."""
+    async def fail(self, error: BridgeError, scrub: Callable[[bytes], bytes]) -> None:
+        """Send an error as a reply of its own, if nothing was sent yet; it may hold names that the client wrote."""
         if self.started:
             return
         head = (*_JSON, (b"x-osmosis-error-origin", error.origin.encode()), *error.headers)
         body = error.body() if self._dialect is None else self._dialect.error_body(error)
-        await self.whole(error.status, head, body)
+        await self.whole(error.status, head, scrub(body))
 
 
 def call_path(path: str) -> tuple[Dialect | None, str | None]:

@@ -48,6 +48,8 @@ class BridgeConfig:
     plain_keepalive_s: float = 0.0
     grace_s: float = 30.0
     allowed_hosts: tuple[str, ...] = ()
+    keep_transcripts: bool = False
+    client_retries: bool = True
     log_format: Literal["console", "json"] = "console"
     token: str | None = field(default=None, repr=False)
     environ: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
@@ -65,6 +67,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _NOT_IN_FILE = frozenset({"token", "environ"})
 _WHOLE = frozenset({"port", "max_body_mb", "max_upstream_connections"})
+_SWITCHES = frozenset({"keep_transcripts", "client_retries"})
 _SECONDS = frozenset(f.name for f in fields(BridgeConfig) if f.name.endswith("_s"))
 _ZERO_IS_OFF = frozenset({"total_timeout_s", "keepalive_s", "plain_keepalive_s", "grace_s", "idle_timeout_s"})
 KEYS = tuple(f.name for f in fields(BridgeConfig) if f.name not in _NOT_IN_FILE)
@@ -120,6 +123,10 @@ def _checked(name: str, value: object) -> object:
         return _whole_number(name, value)
     if name in _SECONDS:
         return _seconds(name, value)
+    if name in _SWITCHES:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be true or false; got {value!r}")
+        return value
     if name == "allowed_hosts":
         hosts = list(cast("tuple[object, ...]", value)) if isinstance(value, list | tuple) else [value]
         if not all(isinstance(host, str) and host for host in hosts):

@@ -32,7 +32,8 @@ def explain_request(config: BridgeConfig, body: bytes, dialect: str) -> Forwardi
     redactor = Redactor([route.api_key or ""])
 
     def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
-        sent = target.headers(stream=stream) + known.headers(target.key, {})
+        usual = known.outgoing(target.headers(stream=stream), target.endpoint.host)
+        sent = usual + known.headers(target.key, {})
         return {name.decode(): redactor.scrub(value).decode("latin-1") for name, value in sent}
 
     return explain(

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -35,6 +34,7 @@ from osmosis_bridge.policy import Policy, admit
 from osmosis_bridge.provider_errors import read_failure
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt, Attempts
+from osmosis_bridge.reply import Reply
 from osmosis_bridge.report import ForwardingReport, explain
 from osmosis_bridge.sse import comment
 from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
@@ -60,28 +60,6 @@ _TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {
     "malformed": (502, "invalid_upstream_reply"),
     "too_large": (502, "upstream_reply_too_large"),
 }
-
-
-class Reply(Protocol):
-    """Where the answer goes."""
-
-    started: bool
-
-    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a complete reply."""
-        ...
-
-    async def start(self, status: int, headers: Headers) -> None:
-        """Send the head of a reply whose body follows in pieces."""
-        ...
-
-    async def send(self, piece: bytes) -> None:
-        """Send a piece of the body."""
-        ...
-
-    async def end(self, piece: bytes) -> None:
-        """Send the last piece, which may be empty."""
-        ...
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -140,7 +118,7 @@ class Bridge:
         try:
             await self._serve(entry, reply)
         except BridgeError as error:
-            await _send_failure(reply, entry.settle_failure(error), entry, self.redactor.scrub)
+            await self._send_failure(entry, entry.settle_failure(error), reply)
         except asyncio.CancelledError:
             entry.settle_cancelled()
             raise
@@ -153,7 +131,8 @@ class Bridge:
         target = self.target
 
         def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
-            sent = target.headers(stream=stream) + dialect.headers(target.key, {})
+            usual = dialect.outgoing(target.headers(stream=stream), target.endpoint.host)
+            sent = usual + dialect.headers(target.key, {})
             return {name.decode(): self.redactor.scrub(value).decode("latin-1") for name, value in sent}
 
         url = self.redactor.message(target.endpoint.url_for_display + dialect.path)
@@ -185,10 +164,12 @@ class Bridge:
         """The reply of an earlier attempt, whose own record holds its usage."""
         entry.settle(Outcome(status="ok", http_status=200, replay_of=earlier.call_id))
         body = b"".join(earlier.pieces)
-        await reply.whole(200, _reply_headers(entry, _SSE if admitted.stream else _JSON), body)
+        await reply.whole(200, self._reply_headers(entry, _SSE if admitted.stream else _JSON), body)
 
     async def _ask(self, entry: Entry, admitted: Admitted, reply: Reply) -> None:
-        beat = Heartbeat(self.keepalive_s if admitted.stream else self.plain_keepalive_s, _beat(reply, entry))
+        beat = Heartbeat(
+            self.keepalive_s if admitted.stream else self.plain_keepalive_s, self._beat(entry, reply)
+        )
         exchange: Exchange | None = None
         try:
             exchange = await self._open(entry, admitted)
@@ -205,13 +186,14 @@ class Bridge:
     async def _open(self, entry: Entry, admitted: Admitted) -> Exchange:
         """Send the call; the provider's reply, its head read. Raises `UpstreamFailed` for any but a success."""
         target = self.target
-        entry.asked = True
+        entry.ask(stream=admitted.stream)
         try:
             exchange = await self.transport.open(
                 b"POST",
                 target.endpoint,
                 entry.dialect.path_bytes,
-                target.headers(stream=admitted.stream) + entry.call.headers,
+                entry.dialect.outgoing(target.headers(stream=admitted.stream), target.endpoint.host)
+                + entry.call.headers,
                 admitted.body,
             )
         except TransportError as error:
@@ -248,7 +230,7 @@ class Bridge:
         if reply.started:
             await reply.end(passed_on)
         else:
-            await reply.whole(exchange.status, _reply_headers(entry, _JSON), passed_on)
+            await reply.whole(exchange.status, self._reply_headers(entry, _JSON), passed_on)
 
     async def _relay(
         self, entry: Entry, admitted: Admitted, exchange: Exchange, reply: Reply, beat: Heartbeat
@@ -272,7 +254,7 @@ class Bridge:
             if entry.ttft is None:
                 entry.ttft = self.clock() - entry.call.received
             if not reply.started:
-                await reply.start(200, _reply_headers(entry, _SSE))
+                await reply.start(200, self._reply_headers(entry, _SSE))
             if out:
                 beat.touch()
                 entry.keep(out)
@@ -311,6 +293,37 @@ class Bridge:
             code="invalid_upstream_stream",
         )
 
+    def _reply_headers(self, entry: Entry, kind: Headers) -> Headers:
+        """The head of a reply: its type, what the provider said, and what was stripped."""
+        admitted = entry.admitted
+        own: Headers = ((b"x-osmosis-call-id", entry.call.call_id.encode()),)
+        if admitted is not None and admitted.stripped:
+            own = (*own, (b"x-osmosis-stripped", self.redactor.scrub(header_list(admitted.stripped))))
+        return kind + entry.headers + own
+
+    def _beat(self, entry: Entry, reply: Reply) -> Callable[[], Awaitable[None]]:
+        """A sign of life in the form that the reply's kind allows; the first one commits the reply to HTTP 200."""
+
+        async def beat() -> None:
+            stream = entry.admitted is not None and entry.admitted.stream
+            if not reply.started:
+                await reply.start(200, self._reply_headers(entry, _SSE if stream else _JSON))
+            await reply.send(comment() if stream else b" ")
+
+        return beat
+
+    async def _send_failure(self, entry: Entry, error: BridgeError, reply: Reply) -> None:
+        """The error as a reply of its own, or as the end of one that has begun; it may hold names the client wrote."""
+        dialect, scrub = entry.dialect, self.redactor.scrub
+        if reply.started:
+            stream = entry.admitted is not None and entry.admitted.stream
+            await reply.end(scrub(dialect.error_event(error) if stream else dialect.error_body(error)))
+            return
+        further = tuple(header for header in error.headers if header not in entry.headers)
+        origin = (b"x-osmosis-error-origin", error.origin.encode())
+        headers = (*self._reply_headers(entry, _JSON), *further, origin)
+        await reply.whole(error.status, entry.for_error(headers), scrub(dialect.error_body(error)))
+
     def _transport_failure(self, error: TransportError) -> BridgeError:
         if error.reason == "no_slot":
             return BridgeError(
@@ -332,42 +345,6 @@ class Bridge:
                 if name in _RELAYED or name.startswith(_RELAYED_PREFIXES)
             ]
         )
-
-
-def _reply_headers(entry: Entry, kind: Headers) -> Headers:
-    """The head of a reply: its type, what the provider said, and what was stripped."""
-    admitted = entry.admitted
-    own: Headers = ((b"x-osmosis-call-id", entry.call.call_id.encode()),)
-    if admitted is not None and admitted.stripped:
-        own = (*own, (b"x-osmosis-stripped", header_list(admitted.stripped)))
-    return kind + entry.headers + own
-
-
-def _beat(reply: Reply, entry: Entry) -> Callable[[], asyncio.Future[None]]:
-    """A sign of life in the form that the reply's kind allows; the first one commits the reply to HTTP 200."""
-
-    async def beat() -> None:
-        stream = entry.admitted is not None and entry.admitted.stream
-        if not reply.started:
-            await reply.start(200, _reply_headers(entry, _SSE if stream else _JSON))
-        await reply.send(comment() if stream else b" ")
-
-    return beat  # pyright: ignore[reportReturnType] - a coroutine function is a function to an awaitable
-
-
-async def _send_failure(
-    reply: Reply, error: BridgeError, entry: Entry, scrub: Callable[[bytes], bytes]
-) -> None:
-    """The error as a reply of its own, or as the end of one that has begun."""
-    if reply.started:
-        stream = entry.admitted is not None and entry.admitted.stream
-        await reply.end(
-            scrub(entry.dialect.error_event(error) if stream else entry.dialect.error_body(error))
-        )
-        return
-    head = ((b"x-osmosis-error-origin", error.origin.encode()),)
-    headers = _reply_headers(entry, _JSON) + tuple(h for h in error.headers if h not in entry.headers) + head
-    await reply.whole(error.status, headers, scrub(entry.dialect.error_body(error)))
 
 
 async def _error_body(exchange: Exchange) -> bytes:

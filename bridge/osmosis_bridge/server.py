@@ -15,6 +15,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -35,16 +36,18 @@ from osmosis_bridge.local_model import start_local_model
 from osmosis_bridge.log import open_log
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.policy import Policy
-from osmosis_bridge.redact import Redactor
+from osmosis_bridge.redact import Redactor, credentials_in
 from osmosis_bridge.routes import Routes
 from osmosis_bridge.routing import Route, plan_route
 from osmosis_bridge.serve import Bridge
 from osmosis_bridge.target import make_target
+from osmosis_bridge.transcripts import Transcripts
 from osmosis_bridge.upstream import Endpoint, Timeouts
 from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_bridge.upstream.proxy import proxies_from
 
 _SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
+_URL_NAMES = ("_proxy", "_api_base", "_base_url")
 _HEADER_BYTES = 64 * 1024
 _HEADER_COUNT = 200
 _BACKLOG = 4096
@@ -104,6 +107,11 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
         keepalive_s=config.keepalive_s,
         plain_keepalive_s=config.plain_keepalive_s,
     )
+    bridge.recorder = replace(
+        bridge.recorder,
+        transcripts=Transcripts() if config.keep_transcripts else None,
+        client_retries=config.client_retries,
+    )
     gate = Gate(config.token, local_hosts(config.allowed_hosts) if config.on_loopback else None)
     metrics = Metrics(bridge, transport)
     app = BridgeApp(bridge, gate, Routes(bridge, gate, metrics).app(), config.max_body_mb * 1024 * 1024)
@@ -139,7 +147,9 @@ def _secrets(config: BridgeConfig, api_key: str | None) -> list[str]:
     named = [
         value for name, value in config.environ.items() if _SECRET_NAME.search(name) and _may_be_secret(value)
     ]
-    return [secret for secret in (config.token, api_key, *named) if secret]
+    urls = [config.api_base or "", *(v for n, v in config.environ.items() if n.lower().endswith(_URL_NAMES))]
+    in_urls = [secret for url in urls for secret in credentials_in(url)]
+    return [secret for secret in (config.token, api_key, *named, *in_urls) if secret]
 
 
 def _may_be_secret(value: str) -> bool:

@@ -116,7 +116,8 @@ def read_responses_usage(raw: bytes) -> tuple[Usage | None, float | None]:
     prompt, completion = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
     total = _count(usage.get("total_tokens"))
     cost = _dollars(usage.get("cost"))
-    if prompt is None and completion is None and total is None:
+    if prompt is None and completion is None:
+        # Some servers give a response the usage of chat.
         return _read_any(raw)
     found = Usage(
         prompt_tokens=prompt,

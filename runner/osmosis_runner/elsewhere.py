@@ -87,13 +87,12 @@ async def reach_server(address: ServerAddress, transport: Transport, within_s: f
             why = str(lost)
         else:
             return RolloutServer(Elsewhere(address.url), client, health, address.endpoint.port)
-        if time.monotonic() > deadline:
-            break
+        wants_key = " 401" in why
+        if wants_key or time.monotonic() > deadline:
+            fix = f"; put its key into {API_KEY_VARIABLE}" if wants_key else ""
+            message = f"the rollout server at {address.url} is not usable: {why}{fix}"
+            raise LaunchError(message)
         await asyncio.sleep(ASK_EVERY_S)
-    wants_key = " 401" in why
-    fix = f"; put its key into {API_KEY_VARIABLE}" if wants_key else ""
-    message = f"the rollout server at {address.url} is not usable: {why}{fix}"
-    raise LaunchError(message)
 
 
 def _is_here(host: str) -> bool:

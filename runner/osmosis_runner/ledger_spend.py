@@ -60,41 +60,47 @@ class _Spent(msgspec.Struct, gc=False):
     cost_usd: float | None = None
 
 
-_spent = msgspec.json.Decoder(_Spent).decode
+_decode = msgspec.json.Decoder(_Spent).decode
 
 
 def unrecorded_spend(path: Path, recorded: Container[str], journal: Spend) -> Spend:
-    """What a ledger says was spent beyond what the journal says: by rollouts killed with their runner, and by calls
-    that ended after their rollout was closed.
+    """What a ledger says was spent beyond what the journal says.
 
-    `recorded` are the journal's rollouts, `journal` what they spent. Preflights are left out; a missing ledger says
-    nothing. Raises OSError when it cannot be read.
+    By rollouts that were killed with their runner, and by calls that ended after their rollout was closed. `recorded`
+    are the journal's rollouts, `journal` what they spent. Preflights are left out; a missing ledger says nothing.
+    Raises OSError when it cannot be read.
     """
     if not path.exists():
         return Spend()
-    sums = Sums()
+    known, unknown = Sums(counted=False), Sums()
     with path.open("rb") as file:
         for line in file:
-            sums.add_line(line, recorded)
-    return sums.beyond(journal)
+            call = spent_in(line)
+            if call is not None:
+                (known if call.rollout_id in recorded else unknown).add(call)
+    return unknown.beyond(Spend()).plus(known.beyond(journal))
+
+
+def spent_in(line: bytes) -> _Spent | None:
+    """What one line of a ledger tells; None for a preflight, and for a line that is not ours."""
+    try:
+        call = _decode(line)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return None if call.rollout_id.startswith(PREFLIGHT_PREFIX) else call
 
 
 class Sums:
-    """Sums over lines of a ledger; None where none of them tells."""
+    """Sums over calls; None where none of them tells. Without `counted` their rollouts are not counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counted: bool = True) -> None:
+        self._counted = counted
         self._rollouts: set[str] = set()
         self._figures: dict[str, float] = {}
 
-    def add_line(self, line: bytes, recorded: Container[str] = ()) -> None:
-        """Add one call, unless it is a preflight's or the line is not ours; its rollout counts when not `recorded`."""
-        try:
-            call = _spent(line)
-        except (msgspec.DecodeError, ValueError):
-            return
-        if call.rollout_id.startswith(PREFLIGHT_PREFIX):
-            return
-        if call.rollout_id not in recorded:
+    def add(self, call: _Spent) -> None:
+        """Add one call."""
+        if self._counted:
             self._rollouts.add(call.rollout_id)
         if call.cost_usd is not None:
             self._plus("cost_usd", call.cost_usd)

@@ -6,14 +6,14 @@ Memory holds the calls of rollouts that have not been taken yet, nothing else.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from osmosis_runner.ledger_spend import Sums
+from osmosis_runner.ledger_spend import Sums, spent_in
 from osmosis_runner.replay import Spend
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class LedgerTail:
         self._open: dict[str, list[Call]] = {}
         self._refusals = 0
         self._status: int | None = None
-        self._strays = Sums()
+        self._strays = Sums(counted=False)
 
     def expect(self, rollout_id: str) -> None:
         """Keep this rollout's calls until they are taken."""
@@ -80,8 +80,8 @@ class LedgerTail:
     def strays(self) -> Spend:
         """What calls spent that ended after their rollout was taken; told once."""
         self._read()
-        strays, self._strays = self._strays, Sums()
-        return replace(strays.beyond(Spend()), attempts=0)
+        strays, self._strays = self._strays, Sums(counted=False)
+        return strays.beyond(Spend())
 
     def close(self) -> None:
         """Close the file."""
@@ -103,7 +103,9 @@ class LedgerTail:
             # A line of somebody else's making says nothing about a rollout of ours.
             return
         if calls is None:
-            self._strays.add_line(line)
+            stray = spent_in(line)
+            if stray is not None:
+                self._strays.add(stray)
             return
         calls.append(call)
         if turned_away(call):

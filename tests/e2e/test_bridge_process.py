@@ -132,13 +132,16 @@ NEVER = (
 )
 
 
-def test_a_bridge_that_serves_loads_nothing_heavy_and_is_ready_at_once(
+def test_a_bridge_is_ready_soon_and_small(
     tmp_path: Path, upstream: UpstreamThread, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played = upstream.play(plain(completion()), plain('{"error":{"message":"no"}}', 500), plain(completion()))
     bridge = until_ready(
         serve(tmp_path, "--model", MODEL, "--api-base", upstream.url, "--port", "0", **CREDENTIALS)
     )
+    with socket.create_connection(("127.0.0.1", int(bridge.url.rpartition(":")[2]))) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
     took_ms = (time.monotonic() - bridge.spawned_at) * 1000
     assert [asked(bridge, played).status_code for _ in range(2)] == [200, 500]
     resident_mb = bridge.resident_mb()
@@ -318,6 +321,8 @@ def test_a_running_stream_finishes_after_the_signal_and_nothing_new_begins(
         running = Running(bridge, played)
         bridge.send(number)
         eventually(lambda: refuses_connections(bridge), "it went on accepting")
+        # Longer than it takes to stop a bridge that waits for nobody.
+        time.sleep(0.4)
         assert bridge.process.poll() is None
         go(upstream, played, gate)
         text = running.end()

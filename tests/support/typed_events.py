@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MODEL = "up/real"
@@ -114,7 +114,7 @@ def message(content: Sequence[object] = (), **fields: object) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def block_events(index: int, start: dict[str, object], *deltas: dict[str, object]) -> list[bytes]:
+def block_events(index: int, start: Mapping[str, object], *deltas: Mapping[str, object]) -> list[bytes]:
     """The events of one content block."""
     return [
         event("content_block_start", index=index, content_block=start),

@@ -24,7 +24,7 @@ from osmosis_bridge.native.outgoing import FieldRow, not_a_call, settle
 from osmosis_bridge.native.plan import Plan
 from osmosis_bridge.native.restate import CohereLines
 from osmosis_bridge.native.rule import Family
-from osmosis_bridge.native.turns import check_sent
+from osmosis_bridge.native.turns import check_sent, turns_row
 from osmosis_bridge.native.witness import Witness, with_empty_usage
 
 Mode = Literal["explain", "relay", "translate"]
@@ -89,6 +89,7 @@ class Gate:
         if self._family.relayed:
             body["messages"] = self.messages
         check_sent(self.messages, body, self._family)
+        rows.append(turns_row(self.messages, body, self._family))
         request.headers["accept-encoding"] = "identity"
         sent = request if signed else _with_body(request, body)
         self.rows, self.outgoing, self.outgoing_body = rows, sent, body

@@ -15,7 +15,8 @@ from typing import Final, cast
 import msgspec
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import Json, as_object, objects, same, strings
+from osmosis_bridge.native.jsontree import Json, as_items, as_object, objects, same, strings
+from osmosis_bridge.native.outgoing import FieldRow
 from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.native.rule import Family
 
@@ -181,6 +182,17 @@ def _check_call(call: Json, place: str) -> None:
     arguments = members["function"].get("arguments")
     if not isinstance(arguments, str) or (arguments.strip() and not isinstance(_parsed(arguments), dict)):
         raise refuse_turn(f"{place}.function.arguments", "they are not the text of a JSON object")
+
+
+def turns_row(messages: list[dict[str, Json]], body: Mapping[str, Json], family: Family) -> FieldRow:
+    """What became of the conversation, and whether turns were put together."""
+    if family.relayed:
+        return FieldRow("messages", "forwarded", "messages")
+    place = next((name for name in family.messages_at if name in body), None)
+    asked = sum(turn["role"] not in ("system", "developer") for turn in messages)
+    sent = len(as_items(body.get(place or "")))
+    merged = "neighbouring turns of one side are sent as one" if 0 < sent < asked else None
+    return FieldRow("messages", "value changed", place, why=merged)
 
 
 def check_sent(messages: list[dict[str, Json]], body: Mapping[str, Json], family: Family) -> None:

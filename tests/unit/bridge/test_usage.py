@@ -7,7 +7,7 @@ import json
 import pytest
 
 from osmosis_bridge.call import Usage
-from osmosis_bridge.usage import read_usage
+from osmosis_bridge.usage import MessagesUsage, read_responses_usage, read_usage
 
 
 def usage(**fields: object) -> Usage | None:
@@ -126,3 +126,109 @@ def test_the_cost_is_read_even_without_counts(cost: float, dollars: float) -> No
 @pytest.mark.parametrize("cost", ["-0.01", "true", '"0.1"', "1e12", "null", "{}"])
 def test_what_is_no_price_is_no_cost(cost: str) -> None:
     assert read_usage(f'{{"total_tokens":1,"cost":{cost}}}'.encode()) == (Usage(None, None, 1), None)
+
+
+# --- Responses
+
+
+def responses(**fields: object) -> Usage | None:
+    return read_responses_usage(json.dumps(fields).encode())[0]
+
+
+def test_the_usage_of_responses_counts_input_and_output() -> None:
+    assert responses(
+        input_tokens=20, output_tokens=8, total_tokens=28,
+        input_tokens_details={"cached_tokens": 12, "cache_write_tokens": 3},
+        output_tokens_details={"reasoning_tokens": 5},
+    ) == Usage(20, 8, 28, 12, 3, 5)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"input_tokens": 10, "output_tokens": 5}, Usage(10, 5, 15)),
+        ({"input_tokens": 10}, Usage(10, None, 10)),
+        ({"output_tokens": 5}, Usage(None, 5, 5)),
+        ({"total_tokens": 40}, Usage(None, None, 40)),
+        ({"input_tokens": 10, "output_tokens": 5, "total_tokens": 40}, Usage(10, 5, 40)),
+        ({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}, Usage(0, 0, 0)),
+        ({"input_tokens": 1, "input_tokens_details": None, "output_tokens_details": []}, Usage(1, None, 1)),
+        ({"input_tokens": True, "output_tokens": 2}, Usage(None, 2, 2)),
+        # A server that gives Responses the usage of chat.
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}, Usage(10, 5, 15)),
+        ({"prompt_tokens": 10, "completion_tokens": 5}, Usage(10, 5, 15)),
+        ({"input_tokens": "10"}, None),
+        ({}, None),
+    ],
+)
+def test_the_usage_of_responses_is_read_as_far_as_it_goes(
+    fields: dict[str, object], found: Usage | None
+) -> None:
+    assert responses(**fields) == found
+
+
+@pytest.mark.parametrize("raw", [b"null", b"[]", b"", b"{", b"7"])
+def test_what_is_no_usage_of_responses_is_none(raw: bytes) -> None:
+    assert read_responses_usage(raw) == (None, None)
+
+
+def test_the_cost_of_a_response_is_read() -> None:
+    raw = b'{"input_tokens":1,"output_tokens":2,"cost":0.25,"odd":"\\ud83d"}'
+    assert read_responses_usage(raw) == (Usage(1, 2, 3), 0.25)
+    assert read_responses_usage(b'{"cost":0.25}') == (None, 0.25)
+
+
+# --- Messages
+
+
+def messages(*parts: object) -> tuple[Usage | None, float | None]:
+    usage = MessagesUsage()
+    for part in parts:
+        usage.take(part if isinstance(part, bytes) else json.dumps(part).encode())
+    return usage.read()
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([{"input_tokens": 5, "output_tokens": 15}], Usage(5, 15, 20)),
+        (
+            [
+                {
+                    "input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 3,
+                    "output_tokens": 1,
+                    "cache_creation": {"ephemeral_5m_input_tokens": 7}, "output_tokens_details": {"thinking_tokens": 1},
+                }
+            ],
+            Usage(15, 1, 16, 3, 7, 1),
+        ),
+        ([{"input_tokens": 5, "output_tokens": 1}, {"output_tokens": 15}], Usage(5, 15, 20)),
+        ([{"input_tokens": 5, "output_tokens": 1}, {"output_tokens": 4}, {"output_tokens": 15}], Usage(5, 15, 20)),
+        # Counts that a server does not repeat are null, or zero.
+        ([{"input_tokens": 5, "output_tokens": 1}, {"input_tokens": None, "output_tokens": 15}], Usage(5, 15, 20)),
+        ([{"input_tokens": 5, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 15}], Usage(5, 15, 20)),
+        # An estimate at the start is put right at the end, in either direction.
+        ([{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 7, "output_tokens": 2}], Usage(7, 2, 9)),
+        ([{"input_tokens": 90, "output_tokens": 0}, {"input_tokens": 70, "output_tokens": 2}], Usage(70, 2, 72)),
+        ([{"input_tokens": 0, "output_tokens": 0}], Usage(0, 0, 0)),
+        ([{"input_tokens": 5}], Usage(5, None, 5)),
+        ([{"output_tokens": 5}], Usage(None, 5, 5)),
+        ([{"output_tokens": 5, "cache_read_input_tokens": 3}], Usage(None, 5, 5, 3)),
+        ([{"cache_read_input_tokens": 3}], None),
+        ([{"input_tokens": "5", "output_tokens": -1}], None),
+        ([{"input_tokens": 5, "output_tokens": 1}, {"output_tokens": "x"}], Usage(5, 1, 6)),
+        # A server that gives Messages the usage of chat.
+        ([{"prompt_tokens": 10, "completion_tokens": 5}], Usage(10, 5, 15)),
+        ([{"prompt_tokens": 10, "completion_tokens": 5}, {}], Usage(10, 5, 15)),
+        ([{"prompt_tokens": 10}, {"input_tokens": 3, "output_tokens": 1}], Usage(3, 1, 4)),
+        ([None, [], 7, "x"], None),
+        ([b"", b"{", b'{"input_tokens":1,"note":"\\ud83d"}'], Usage(1, None, 1)),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_the_usage_of_messages_is_read_from_its_parts(parts: list[object], found: Usage | None) -> None:
+    assert messages(*parts) == (found, None)
+
+
+def test_the_last_cost_of_a_message_stands() -> None:
+    assert messages({"cost": 0.1}, {"output_tokens": 1, "cost": 0.2}, {}) == (Usage(None, 1, 1), 0.2)

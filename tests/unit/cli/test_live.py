@@ -22,9 +22,9 @@ def test_a_line_tells_done_pass_and_failed() -> None:
 
 def test_figures_tell_what_is_known() -> None:
     assert figures(progress(0), 0) == ["pass —", "failed 0", "4 in flight"]
-    told = figures(progress(10, skipped=1, cost_usd=0.5, tokens=12345), 30)
+    told = figures(progress(10, succeeded=9, passed=9, skipped=1, cost_usd=0.5, tokens=12345), 30)
     assert told == [
-        "pass 111%",
+        "pass 100%",
         "failed 0",
         "skipped 1",
         "4 in flight",

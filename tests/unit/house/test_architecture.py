@@ -20,6 +20,8 @@ PAGES = [
 MADE_ELSEWHERE = (
     "main.py",
     ".osmosis/",
+    "artifacts/",
+    "rollout_trials/",
     ".tools/",
     ".venv/",
     "calls.jsonl",

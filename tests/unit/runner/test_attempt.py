@@ -63,6 +63,10 @@ class FakeClient:
 class FakeTail:
     def __init__(self, calls: list[dict[str, Any]]) -> None:
         self._calls = calls
+        self.expected: list[str] = []
+
+    def expect(self, rollout_id: str) -> None:
+        self.expected.append(rollout_id)
 
     def take(self, rollout_id: str) -> list[dict[str, Any]]:
         return self._calls

@@ -91,7 +91,7 @@ def test_a_server_that_wants_a_key_is_told_apart() -> None:
         answering((401, {"detail": "unauthorized"})) as (url, seen),
         pytest.raises(LaunchError, match="put its key into OSMOSIS_ROLLOUT_API_KEY"),
     ):
-        asyncio.run(reach(url, None, 0.0))
+        asyncio.run(reach(url, None, 30.0))
     assert seen == [None]
 
 

@@ -16,7 +16,7 @@ def test_skipped_items_do_not_count_in_the_pass_rate() -> None:
 
 
 def test_there_is_no_pass_rate_before_anything_is_scored() -> None:
-    assert progress(done=1, skipped=1).pass_rate is None
+    assert progress(succeeded=0, failed=0).pass_rate is None
 
 
 def test_the_silent_watcher_takes_everything() -> None:

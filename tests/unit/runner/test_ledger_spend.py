@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from osmosis_runner.ledger_spend import RolloutSet, Sums, unrecorded_spend
+from osmosis_runner.ledger_spend import RolloutSet, Sums, spent_in, unrecorded_spend
 from osmosis_runner.replay import Spend
 
 
@@ -44,7 +44,9 @@ def test_a_call_that_ended_after_its_rollout_was_recorded_is_spend_and_no_attemp
 
 def test_a_ledger_that_lost_lines_takes_nothing_from_what_the_journal_counts() -> None:
     sums = Sums()
-    sums.add_line(json.dumps(call("kept", 10, cost_usd=0.1)).encode())
+    found = spent_in(json.dumps(call("kept", 10, cost_usd=0.1)).encode())
+    assert found is not None
+    sums.add(found)
     left = sums.beyond(Spend(attempts=1, tokens=50, prompt_tokens=40, cost_usd=0.1))
     assert (left.tokens, left.prompt_tokens, left.cost_usd, left.completion_tokens) == (None, None, None, 1)
 

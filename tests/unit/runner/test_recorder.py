@@ -42,7 +42,7 @@ class FakeDisk:
     def flush(self) -> None:
         self.flushed += 1
 
-    def project(self, record: JournalRecord, calls: object) -> bool:
+    def project(self, record: JournalRecord, calls: object, transcript: object) -> bool:
         return record.row_index == 0
 
 

@@ -62,6 +62,12 @@ def _response_format(value: Json, asked: Asked) -> Rule:
     return translate(("toolConfig",), ("outputConfig",), (_MODEL_FIELDS,), check="words")
 
 
+def _tool_choice(value: Json, asked: Asked) -> Rule:
+    if value == "none":
+        return refuse("Converse cannot be told to call no tool; leave the tools out")
+    return translate(("toolConfig", "toolChoice"), check="changed")
+
+
 def _parallel(value: Json, asked: Asked) -> Rule:
     if value is True:
         return absent("tools are called in parallel by default")
@@ -100,7 +106,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "top_k": _top_k,
     "stop": _stop,
     "tools": tools_at(("toolConfig", "tools"), strict=True),
-    "tool_choice": with_tools(lambda value, asked: translate(("toolConfig", "toolChoice"), check="changed")),
+    "tool_choice": with_tools(_tool_choice),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,
     "reasoning_effort": _thinking("reasoning_effort"),

@@ -9,7 +9,7 @@ import pytest
 
 from fakes import admitted, completion, delta, sse
 from osmosis_bridge.call import Usage
-from osmosis_bridge.dialects.chat import CHAT_DIALECT, ChatStream, read_reply
+from osmosis_bridge.dialects.chat import CHAT_DIALECT, COMPLETIONS_DIALECT, ChatStream, read_reply
 from osmosis_bridge.errors import UpstreamFailed
 from osmosis_bridge.redact import Redactor
 
@@ -545,3 +545,22 @@ def test_finishing_a_stream_that_has_ended_changes_nothing() -> None:
 def test_an_error_event_has_the_shape_that_openais_client_raises_on() -> None:
     (frame,) = frames(CHAT_DIALECT.error_event(UpstreamFailed("m", type="t", code="c")))
     assert frame == {"error": {"message": "m", "type": "t", "param": None, "code": "c"}}
+
+
+# --- the elder form
+
+
+def test_text_completions_are_read_and_relayed_like_chat() -> None:
+    choice = {"index": 0, "text": "1 + 1 = 2", "logprobs": None, "finish_reason": "length"}
+    body = json.dumps(
+        {"id": "cmpl-1", "object": "text_completion", "model": "up/real", "choices": [choice], "usage": USAGE}
+    )
+    passed, outcome = COMPLETIONS_DIALECT.read_reply(body.encode(), admitted(stream=False), REDACTOR)
+    assert passed.decode() == body.replace("up/real", "m")
+    assert (outcome.finish_reasons, outcome.usage) == (("length",), Usage(10, 5, 15))
+    stream = COMPLETIONS_DIALECT.open_stream(admitted(), REDACTOR)
+    chunk = {"object": "text_completion", "model": "up/real", "choices": [choice]}
+    out = stream.feed(sse(chunk, {"choices": [], "usage": USAGE}))
+    assert frames(out) == [{**chunk, "model": "m"}]
+    assert (stream.last, stream.status) == (b"data: [DONE]\n\n", "ok")
+    assert stream.reading.outcome("ok", 200).usage == Usage(10, 5, 15)

@@ -48,9 +48,7 @@ def test_every_event_is_passed_on_as_it_came_but_for_the_model_and_the_last_is_k
     kind: Kind, events: list[bytes]
 ) -> None:
     out, stream = relayed(kind, *events)
-    assert out + stream.last == b"".join(events).replace(b'"up/real"', b'"m"').replace(
-        b'event: ping\ndata: {"type": "ping"}\n\n', b'event: ping\ndata: {"type": "ping"}\n\n'
-    )
+    assert out + stream.last == b"".join(events).replace(b'"up/real"', b'"m"')
     assert stream.last == events[-1].replace(b'"up/real"', b'"m"')
     assert (stream.status, stream.failure, stream.complete) == ("ok", None, True)
 
@@ -196,7 +194,9 @@ def test_an_event_that_is_not_known_is_passed_on_as_it_came(
 
 @BOTH
 def test_an_event_without_a_type_is_known_by_its_name(kind: Kind, events: list[bytes]) -> None:
-    bare = [piece.replace(piece.split(b'"')[3].join([b'{"type": "', b'"']), b'{"type": null') for piece in events]
+    bare = [
+        piece.replace(piece.split(b'"')[3].join([b'{"type": "', b'"']), b'{"type": null') for piece in events
+    ]
     assert all(b'"type": null' in piece for piece in bare)
     out, stream = relayed(kind, *bare)
     assert stream.status == "ok"
@@ -227,7 +227,9 @@ def test_no_secret_passes_in_an_event_its_end_or_an_error(kind: Kind, events: li
     assert stream.status == "ok"
     assert b"the-secret-key" not in out + stream.last
     assert b"[REDACTED]" in stream.last
-    told = event("error", error={"message": "key the-secret-key at https://gpu-7.internal:8000/v1?k=1 sk-abcdefghijk"})
+    told = event(
+        "error", error={"message": "key the-secret-key at https://gpu-7.internal:8000/v1?k=1 sk-abcdefghijk"}
+    )
     for before in ([], events[:3]):
         _, stream = relayed(kind, *before, told)
         message = error_of(stream)["message"]

@@ -1,0 +1,49 @@
+"""A rollout for osmosis-ai with the OpenAI Agents SDK: an agent with one tool, its session as the sample."""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import os
+
+import uvicorn
+from agents import Runner, function_tool
+from osmosis_ai.rollout.agent_workflow import AgentWorkflow
+from osmosis_ai.rollout.backend.local import LocalBackend
+from osmosis_ai.rollout.context import AgentWorkflowContext, GraderContext
+from osmosis_ai.rollout.grader import Grader
+from osmosis_ai.rollout.integrations.agents.openai_agents import (
+    OsmosisAgent,
+    OsmosisMemorySession,
+    OsmosisRolloutModel,
+)
+from osmosis_ai.rollout.server import create_rollout_server
+
+
+@function_tool
+def product(a: int, b: int) -> int:
+    """The product of two numbers."""
+    return a * b
+
+
+class Calculator(AgentWorkflow):
+    async def run(self, ctx: AgentWorkflowContext) -> None:
+        agent = OsmosisAgent(
+            name="calculator",
+            instructions="Multiply with the tool.",
+            model=OsmosisRolloutModel(),
+            tools=[product],
+        )
+        await Runner.run(agent, ctx.prompt[-1]["content"], session=OsmosisMemorySession())
+
+
+class Checker(Grader):
+    async def grade(self, ctx: GraderContext) -> None:
+        ctx.set_reward(1.0 if f"#### {ctx.label}" in str(ctx.sample.messages[-1]) else 0.0)
+
+
+if __name__ == "__main__":
+    uvicorn.run(
+        create_rollout_server(backend=LocalBackend(workflow=Calculator, grader=Checker)),
+        host="127.0.0.1",
+        port=int(os.environ.get("_OSMOSIS_ROLLOUT_PORT", "8000")),
+    )
