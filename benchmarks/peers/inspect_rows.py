@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from inspect_ai import Task, eval
+import inspect_ai
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import includes
 from inspect_ai.solver import generate
@@ -18,8 +18,8 @@ def main() -> None:
     rows_file, upstream, in_flight, log_folder = sys.argv[1:]
     rows = [json.loads(line) for line in Path(rows_file).read_text().splitlines()]
     samples = [Sample(input=row["user_prompt"], target=row["ground_truth"]) for row in rows]
-    task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=includes())
-    (log,) = eval(
+    task = inspect_ai.Task(dataset=MemoryDataset(samples), solver=generate(), scorer=includes())
+    (log,) = inspect_ai.eval(
         task,
         model="openai/mock-1",
         model_base_url=upstream,

@@ -97,7 +97,9 @@ def _with_default(flag: str, help_text: str) -> str:
     metavar="NAME",
     help="Further Host name to accept on loopback, for example a tunnel's; may be repeated.",
 )
-@_switch("--keep-transcripts", "Keep in memory what each open rollout said last, for the run that asks for it.")
+@_switch(
+    "--keep-transcripts", "Keep in memory what each open rollout said last, for the run that asks for it."
+)
 @_switch("--client-retries", "Let clients send a call again that failed.")
 @_choice("--log-format", "Log lines for people or as JSON.", "console", "json")
 def serve(config_file: str | None, **flags: object) -> None:

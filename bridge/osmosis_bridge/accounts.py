@@ -60,6 +60,7 @@ class Accounts:
         self._in_flight: dict[str, int] = {}
         self._closed: OrderedDict[str, Totals] = OrderedDict()
         self._closed_long_ago: set[bytes] = set()
+        self._lost: set[str] = set()
         self._keep = keep
 
     def __len__(self) -> int:
@@ -90,6 +91,11 @@ class Accounts:
     def drop(self, rollout_id: str) -> None:
         """A call ended whose record could not be kept: it does not count."""
         self._ended(rollout_id)
+        self._lost.add(rollout_id)
+
+    def has_lost(self, rollout_id: str) -> bool:
+        """Whether a record of the rollout could not be kept, so that its totals do not say what it used."""
+        return rollout_id in self._lost
 
     def totals(self, rollout_id: str) -> Totals:
         """The totals of a rollout; zero calls for one never seen."""

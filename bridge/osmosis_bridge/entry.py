@@ -54,8 +54,8 @@ class Entry:
     """The one record of a call in the making; the first end it is given stands."""
 
     __slots__ = (
-        "_recorder", "_settled", "_transcript", "admitted", "asked", "attempt", "call", "dialect", "ended_well", "headers",
-        "outcome_hint", "reading", "status", "ttft", "upstream_request_id",
+        "_recorder", "_settled", "_transcript", "admitted", "asked", "attempt", "call", "dialect", "ended_well",
+        "headers", "outcome_hint", "reading", "status", "ttft", "upstream_request_id",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, call: Call, dialect: Dialect) -> None:

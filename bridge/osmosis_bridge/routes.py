@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, cast
 
+import msgspec
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,7 +18,7 @@ from osmosis_bridge.app import Gate
 from osmosis_bridge.bearers import valid_rollout_id
 from osmosis_bridge.call import DEFAULT_ALIAS
 from osmosis_bridge.dialects.table import DIALECTS
-from osmosis_bridge.errors import BridgeError, Refused
+from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.serve import Bridge
 
@@ -52,6 +53,7 @@ class Routes:
                 Route("/v1/rollouts/{rollout_id}/models/{name:path}", self.model),
                 Route("/v1/rollouts/{rollout_id}/usage", self.usage),
                 Route("/v1/rollouts/{rollout_id}/close", self.close, methods=["POST"]),
+                Route("/v1/rollouts/{rollout_id}/transcript", self.transcript),
                 Route("/usage", self.whole_usage),
                 Route("/health", self.health),
                 Route("/metrics", self.metrics),
@@ -98,7 +100,23 @@ class Routes:
         while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
             await asyncio.sleep(_WAIT_S)
         await self._bridge.ledger.sync()
+        if accounts.has_lost(rollout_id):
+            message = "a record of this rollout could not be kept, so what it used is not known"
+            raise LedgerFailed(message, code="ledger_unavailable")
+        transcripts = self._bridge.recorder.transcripts
+        if transcripts is not None:
+            transcripts.forget(rollout_id)
         return self._json(self._totals(rollout_id))
+
+    async def transcript(self, request: Request) -> Response:
+        """`GET /v1/rollouts/ID/transcript`: what an open rollout said last, `{"messages":[...],"complete":bool}`."""
+        self._admin(request)
+        transcripts = self._bridge.recorder.transcripts
+        if transcripts is None:
+            message = "no transcripts are kept; --keep-transcripts keeps them"
+            raise Refused(message, status=404, type="not_found_error", code="no_transcripts")
+        told = msgspec.json.encode(transcripts.tell(request.path_params["rollout_id"]))
+        return Response(self._bridge.redactor.scrub(told), media_type="application/json")
 
     async def whole_usage(self, request: Request) -> Response:
         """`GET /usage`: live totals of all rollouts."""

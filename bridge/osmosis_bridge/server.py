@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import re
 import signal
@@ -51,6 +52,7 @@ _URL_NAMES = ("_proxy", "_api_base", "_base_url")
 _HEADER_BYTES = 64 * 1024
 _HEADER_COUNT = 200
 _BACKLOG = 4096
+_GC_THRESHOLDS = (20_000, 20, 50)
 _LAST_RECORDS_S = 5.0
 
 
@@ -228,6 +230,10 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # What was made so far stays for good, and calls leave next to no cycles: the collector need not look often.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from osmosis_bridge.redact import credentials_in
 from osmosis_runner.bookkeeping import read_summary
 from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import StorageError
@@ -77,7 +78,9 @@ async def _run_live(
             manifest=_manifest(options, prepared),
             secrets=secrets,
             token=token,
-            redactor=run_redactor(options.environ, [*secrets.values(), token]),
+            redactor=run_redactor(
+                options.environ, [*secrets.values(), token, *credentials_in(options.api_base or "")]
+            ),
             observer=observer,
             signals=signals,
             patience=patience,

@@ -10,6 +10,8 @@ was not sent; a reply that is not a success never reaches LiteLLM, which would r
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -17,6 +19,7 @@ from contextvars import ContextVar
 from typing import Final, Literal, cast
 
 import httpx
+import msgspec
 
 from osmosis_bridge.errors import BridgeError
 from osmosis_bridge.native.jsontree import Json
@@ -31,11 +34,22 @@ Mode = Literal["explain", "relay", "translate"]
 _HELPFUL: Final = re.compile(r"/(?:api/show|.*token.*|.*oauth.*)$")
 """Requests that LiteLLM may make beside a call: what Ollama knows of a model, and tokens to authorise with."""
 _SIGNED: Final = "aws4-hmac-sha256"
-_ANSWER_LIMIT: Final = 64 * 1024 * 1024
+_TIMEOUTS: Final = {"connect": 10.0, "read": None, "write": None, "pool": None}
+"""How long a reply may take is the bridge's to say: it leaves when it has waited enough."""
 
 
 class Withheld(Exception):
     """Raised through LiteLLM in place of a reply: the gate holds what happened."""
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """How calls of one kind are sent: where to, with which headers, and what LiteLLM puts into the body by itself."""
+
+    method: str
+    url: str
+    headers: list[tuple[str, str]]
+    body: dict[str, Json]
+    send: Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
 class Gate:
@@ -61,6 +75,8 @@ class Gate:
         self.failure: BridgeError | httpx.TransportError | None = None
         self.reply: httpx.Response | None = None
         self.head: httpx.Response | None = None
+        self.sender: Callable[[httpx.Request], Awaitable[httpx.Response]] | None = None
+        self._made: dict[str, Json] = {}
         self.witness = Witness(family.dialect)
 
     def is_call(self, request: httpx.Request) -> bool:
@@ -70,20 +86,46 @@ class Gate:
 
     def check(self, request: httpx.Request) -> httpx.Request:
         """The request to send; raises `Withheld` after noting why not."""
+        if self.failure is not None:
+            raise Withheld
         try:
-            return self._checked(request)
+            if self.is_call(request):
+                return self._checked(request, _body_of(request))
         except BridgeError as refusal:
-            self.failure = self.failure or refusal
+            self.failure = refusal
             raise Withheld from None
+        if not _HELPFUL.search(request.url.path):
+            self.failure = not_a_call(request.url.path)
+        if self.failure is not None or self.mode == "explain":
+            raise Withheld
+        return request
 
-    def _checked(self, request: httpx.Request) -> httpx.Request:
-        if not self.is_call(request):
-            if _HELPFUL.search(request.url.path) and self.mode != "explain":
-                return request
-            raise not_a_call(request.url.path)
+    async def send_like(self, pattern: Pattern) -> None:
+        """Send the call as an earlier one was sent, without LiteLLM; afterwards `reply` or `failure` is there."""
+        request = httpx.Request(pattern.method, pattern.url, headers=pattern.headers)
+        try:
+            checked = self._checked(request, copy.deepcopy(pattern.body))
+            await self.take(checked, await pattern.send(checked))
+        except BridgeError as refusal:
+            self.failure = refusal
+        except httpx.TransportError as error:
+            self.failure = error
+        except Withheld:
+            return
+
+    def pattern(self) -> Pattern | None:
+        """How this call was sent, for those that are sent alike; None where it was not, or not taken well."""
+        request = self.outgoing
+        if self.sender is None or request is None or self.reply is None or not self.reply.is_success:
+            return None
+        headers = [(name, value) for name, value in request.headers.multi_items() if name != "content-length"]
+        return Pattern(request.method, str(request.url), headers, self._made, self.sender)
+
+    def _checked(self, request: httpx.Request, body: dict[str, Json]) -> httpx.Request:
         if self.outgoing is not None:
             raise not_a_call(request.url.path)
-        body = _body_of(request)
+        if self.mode == "relay":
+            self._made = {name: value for name, value in body.items() if name != "messages"}
         signed = request.headers.get("authorization", "").lower().startswith(_SIGNED)
         rows = settle(body, self._plan, self._family, signed=signed)
         if self._family.relayed:
@@ -91,6 +133,7 @@ class Gate:
         check_sent(self.messages, body, self._family)
         rows.append(turns_row(self.messages, body, self._family))
         request.headers["accept-encoding"] = "identity"
+        request.extensions["timeout"] = dict(_TIMEOUTS)
         sent = request if signed else _with_body(request, body)
         self.rows, self.outgoing, self.outgoing_body = rows, sent, body
         if self.mode == "explain":
@@ -175,6 +218,7 @@ def install() -> Callable[[], None]:
         gate = _gate_for(request)
         await request.aread()
         checked = gate.check(request)
+        gate.sender = functools.partial(plain, self)
         try:
             reply = await plain(self, checked)
         except httpx.TransportError as error:

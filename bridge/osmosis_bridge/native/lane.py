@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
-from osmosis_bridge.native.gate import Gate, Mode
+from osmosis_bridge.native.gate import Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
 from osmosis_bridge.native.memory import ReasoningMemory
@@ -29,6 +30,8 @@ from osmosis_bridge.redact import Redactor
 _NAMES: Final = re.compile(r"\['([^\]]*)'\]")
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception): (?:litellm\.\w+: )?")
 _ADVICE: Final = re.compile(r"(?i)[^.;\n]*(?:drop_params|allowed_openai_params|modify_params)[^.;\n]*[.;]?")
+_PATTERN_S: Final = 30.0
+"""For how long a request's address and credentials are taken to be what LiteLLM last made them."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -64,6 +67,7 @@ class Lane:
         self._loaded: LiteLLM | None = None
         self._fault: str | None = None
         self._ready = asyncio.Event()
+        self._patterns: dict[bool, tuple[float, Pattern]] = {}
 
     def start(self) -> None:
         """Begin to load LiteLLM, in a thread; calls wait for it."""
@@ -148,6 +152,17 @@ class Lane:
             given["stream_options"] = {"include_usage": True}
         return given | self._common()
 
+    def pattern(self, *, stream: bool) -> Pattern | None:
+        """How a relayed call is sent, where LiteLLM has lately said so: the rest of such a call is the client's own."""
+        made_at, pattern = self._patterns.get(stream, (0.0, None))
+        return pattern if time.monotonic() - made_at < _PATTERN_S else None
+
+    def learn(self, gate: Gate, *, stream: bool) -> None:
+        """Keep how this call was sent."""
+        pattern = gate.pattern()
+        if pattern is not None:
+            self._patterns[stream] = (time.monotonic(), pattern)
+
     def remember(self, rollout_id: str, message: Mapping[str, Json]) -> None:
         """Keep what the model thought in this turn."""
         self._memory.keep(rollout_id, message)
@@ -210,6 +225,12 @@ class NativeCall:
     async def open(self) -> None:
         """Send it. Afterwards either `relayed` is there, or `whole` and `events` can be read. Raises `BridgeError`."""
         gate = self.gate
+        pattern = self._lane.pattern(stream=self.stream) if gate.mode == "relay" else None
+        if pattern is not None:
+            await gate.send_like(pattern)
+            if gate.failure is not None:
+                raise self._lane.failure(Withheld(), gate)
+            return
         try:
             self._made = await self._loaded.complete(
                 gate, self._lane.kwargs(self._plan, gate, stream=self.stream)
@@ -217,9 +238,10 @@ class NativeCall:
             if self.stream:
                 self._first = await anext(aiter(self._made), None)
         except Exception as error:
-            if gate.reply is not None or (
-                gate.mode == "explain" and gate.failure is None and gate.outgoing is not None
-            ):
+            if gate.reply is not None:
+                self._lane.learn(gate, stream=self.stream)
+                return
+            if gate.mode == "explain" and gate.failure is None and gate.outgoing is not None:
                 return
             if gate.head is not None and self.stream:
                 raise self._stream_failure(error) from error

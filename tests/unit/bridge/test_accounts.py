@@ -151,3 +151,11 @@ def test_a_straggler_of_a_rollout_closed_long_ago_counts_for_the_whole_and_opens
     accounts.close("a")
     accounts.add("a", ended(1, 1))
     assert (accounts.whole.calls, accounts.totals("a").calls, len(accounts)) == (1, 0, 1)
+
+
+def test_a_rollout_with_a_lost_record_is_known() -> None:
+    accounts = Accounts()
+    accounts.next_seq("a")
+    assert not accounts.has_lost("a")
+    accounts.drop("a")
+    assert (accounts.has_lost("a"), accounts.has_lost("b"), accounts.totals("a").calls) == (True, False, 0)

@@ -34,6 +34,13 @@ def test_the_defaults_serve_loopback_without_a_bearer() -> None:
     )
 
 
+def test_nothing_is_kept_of_what_is_said_and_clients_may_ask_again_unless_told_otherwise() -> None:
+    found = config()
+    assert (found.keep_transcripts, found.client_retries) == (False, True)
+    found = config({"client_retries": False}, "keep_transcripts = true")
+    assert (found.keep_transcripts, found.client_retries) == (True, False)
+
+
 def test_a_flag_wins_over_the_file_and_the_file_over_the_default() -> None:
     text = "port = 1000\ngrace_s = 5\ncontrols = 'reject'"
     found = config({"port": 2000, "grace_s": None}, text)
@@ -130,6 +137,8 @@ def test_secrets_do_not_belong_into_the_file_and_are_not_shown(key: str) -> None
         ({"lane": "fast"}, "lane must be one of auto, wire, native; got 'fast'"),
         ({"controls": "keep"}, "controls must be one of strip, reject; got 'keep'"),
         ({"log_format": ["json"]}, "log_format must be one of console, json; got ['json']"),
+        ({"keep_transcripts": 1}, "keep_transcripts must be true or false; got 1"),
+        ({"client_retries": "no"}, "client_retries must be true or false; got 'no'"),
         ({"api_base": 7}, "api_base must be text; got 7"),
         ({"allowed_hosts": "a.example"}, None),
         ({"allowed_hosts": [7]}, "allowed_hosts must be a list of host names; got [7]"),

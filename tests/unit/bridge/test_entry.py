@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from osmosis_bridge.call import Admitted, Outcome, Usage
 from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.entry import Entry
 from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, UpstreamFailed
+from osmosis_bridge.transcripts import Told, Transcripts
 
 OK = Outcome(status="ok", http_status=200, usage=Usage(3, 4, 7), usage_source="provider")
 
@@ -147,3 +149,24 @@ def test_what_is_known_of_the_call_is_in_its_record() -> None:
         "upstream_request_id": "req-1",
         "replay_of": "call-0",
     }
+
+
+def test_clients_are_told_not_to_send_a_call_again_where_the_run_wants_no_retries() -> None:
+    made = Made()
+    headers = ((b"retry-after", b"5"), (b"x-should-retry", b"true"))
+    assert made.entry.for_error(headers) == headers
+    entry = Entry(replace(made.bridge.recorder, client_retries=False), a_call(b"{}"), CHAT_DIALECT)
+    assert entry.for_error(headers) == ((b"retry-after", b"5"), (b"x-should-retry", b"false"))
+
+
+def test_what_is_said_is_kept_only_when_somebody_keeps_it() -> None:
+    made = Made()
+    made.entry.ask(stream=False)
+    made.entry.keep(b"x")
+    kept = Transcripts()
+    entry = Entry(replace(made.bridge.recorder, transcripts=kept), a_call(b"{}"), CHAT_DIALECT)
+    assert len(kept) == 0
+    entry.ask(stream=False)
+    entry.settle(OK)
+    entry.keep(b'{"choices":[{"message":{"content":"4"}}]}')
+    assert kept.tell("r-1") == Told([{"content": "4"}], complete=True)

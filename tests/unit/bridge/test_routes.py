@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 
 import httpx
 import pytest
 from structlog.testing import CapturingLogger
 
 from asgi_bridge import TOKEN, Served, error_of
-from fakes import FOREVER, Answer, FakeLedger, FakeTransport, a_log, completion, request
+from fakes import FOREVER, SSE, Answer, FakeLedger, FakeTransport, a_log, completion, request
 from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.errors import LedgerFailed
+from osmosis_bridge.transcripts import Transcripts
 
 USAGE = {
     "prompt_tokens": 10,
@@ -216,3 +219,72 @@ def test_a_call_never_comes_to_these_routes() -> None:
 
     response = asyncio.run(main())
     assert (response.status_code, error_of(response)["code"]) == (500, None)
+
+
+def chunk(content: str, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def keeping(*answers: Answer, **fields: Any) -> Served:
+    served = Served(*answers, **fields)
+    served.bridge.recorder = replace(served.bridge.recorder, transcripts=Transcripts())
+    return served
+
+
+def test_what_an_open_rollout_said_last_is_told_to_the_run_alone() -> None:
+    served = keeping(Answer([completion("it is 4")]))
+    served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request())
+    told = served.ask("GET", "/v1/rollouts/r-1/transcript").json()
+    assert [message["role"] for message in told["messages"]] == ["user", "assistant"]
+    assert told["messages"][1]["content"] == "it is 4"
+    assert told["complete"] is True
+    refused = served.ask("GET", "/v1/rollouts/r-1/transcript", bearer=MINE)
+    assert (refused.status_code, error_of(refused)["code"]) == (403, "forbidden")
+
+
+def test_a_call_that_failed_leaves_its_messages_without_an_answer() -> None:
+    served = keeping(Answer([b'{"error":{"message":"busy"}}'], status=429))
+    served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request())
+    told = served.ask("GET", "/v1/rollouts/r-1/transcript").json()
+    assert [message["role"] for message in told["messages"]] == ["user"]
+    assert told["complete"] is False
+
+
+def test_a_stream_is_told_as_the_client_got_it() -> None:
+    served = keeping(Answer([chunk("Hel"), chunk("lo", "stop"), DONE], headers=SSE))
+    served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request(stream=True))
+    told = served.ask("GET", "/v1/rollouts/r-1/transcript").json()
+    assert told["messages"][-1] == {"role": "assistant", "content": "Hello"}
+    assert told["complete"] is True
+
+
+def test_a_secret_in_a_transcript_is_not_told() -> None:
+    served = keeping()
+    body = request(messages=[{"role": "user", "content": "it is the-secret-key"}])
+    served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=body)
+    assert "the-secret-key" not in served.ask("GET", "/v1/rollouts/r-1/transcript").text
+
+
+def test_closing_a_rollout_forgets_what_it_said() -> None:
+    served = keeping()
+    served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request())
+    served.ask("POST", "/v1/rollouts/r-1/close")
+    told = served.ask("GET", "/v1/rollouts/r-1/transcript").json()
+    assert told == {"messages": [], "complete": False}
+
+
+def test_without_keep_transcripts_there_are_none() -> None:
+    refused = with_a_call().ask("GET", "/v1/rollouts/r-1/transcript")
+    assert (refused.status_code, error_of(refused)["code"]) == (404, "no_transcripts")
+
+
+def test_totals_that_a_lost_record_makes_wrong_are_not_told() -> None:
+    served = Served(ledger=FakeLedger(fail_at=1))
+    assert served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request()).status_code == 500
+    refused = served.ask("POST", "/v1/rollouts/r-1/close")
+    assert (refused.status_code, error_of(refused)["code"]) == (500, "ledger_unavailable")
+    assert served.ask("POST", "/v1/rollouts/r-2/close").status_code == 200

@@ -17,6 +17,8 @@ from typing import Any, cast
 from xml.etree.ElementTree import fromstring
 
 import pytest
+from rich.console import Console
+
 from benchmarks import (
     bodies,
     bridge,
@@ -46,8 +48,6 @@ from benchmarks.tools import (
     read_figures,
     running_upstream,
 )
-from rich.console import Console
-
 from osmosis_bridge import server
 
 SLEEPER = "import time; time.sleep(60)"
