@@ -15,6 +15,7 @@ import click
 from osmosis_bridge.config import BridgeConfig, ConfigError, default_of, parse
 from osmosis_bridge.errors import BridgeError
 from osmosis_bridge.local_model import LocalModelError
+from osmosis_bridge.native_process import NativeLaneError
 from osmosis_bridge.routing import RouteError
 from osmosis_bridge.server import run_blocking
 
@@ -111,7 +112,7 @@ def serve(config_file: str | None, **flags: object) -> None:
     try:
         config = _config(config_file, flags)
         run_blocking(config)
-    except (ConfigError, RouteError, LocalModelError, BridgeError) as error:
+    except (ConfigError, RouteError, LocalModelError, NativeLaneError, BridgeError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(

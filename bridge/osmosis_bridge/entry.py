@@ -39,6 +39,7 @@ class Recorder:
 
     provider: str
     model: str
+    lane: str
     ledger: Ledger
     accounts: Accounts
     redactor: Redactor
@@ -93,7 +94,7 @@ class Entry:
         try:
             keep.ledger.append(line)
         except LedgerFailed as failed:
-            keep.accounts.drop(self.call.rollout_id)
+            keep.accounts.drop(self.call.rollout_id, failed.message)
             keep.log.error("record lost", call_id=record.call_id, error=failed.message)
             raise
         keep.accounts.add(self.call.rollout_id, outcome)
@@ -174,7 +175,7 @@ class Entry:
             ttft_ms=None if self.ttft is None else round(self.ttft * 1000, 3),
             status=outcome.status,
             dialect=call.dialect,
-            lane="wire",
+            lane=keep.lane,
             model=keep.model,
             provider=keep.provider,
             alias=keep.redactor.scrub_text(admitted.alias)[:_ALIAS_KEPT] if known else None,

@@ -100,9 +100,9 @@ class Routes:
         while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
             await asyncio.sleep(_WAIT_S)
         await self._bridge.ledger.sync()
-        if accounts.has_lost(rollout_id):
-            message = "a record of this rollout could not be kept, so what it used is not known"
-            raise LedgerFailed(message, code="ledger_unavailable")
+        lost = accounts.lost(rollout_id)
+        if lost is not None:
+            raise LedgerFailed(lost, code="ledger_unavailable")
         transcripts = self._bridge.recorder.transcripts
         if transcripts is not None:
             transcripts.forget(rollout_id)

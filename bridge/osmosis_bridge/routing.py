@@ -29,6 +29,8 @@ from osmosis_bridge.providers import (
 Lane = Literal["auto", "wire", "native"]
 CUSTOM: Final = "custom"
 
+_MANY_WAYS_IN: Final = frozenset({"azure", "azure_ai", "azure_text", "databricks", "snowflake", "watsonx"})
+"""Providers that also take credentials of other kinds than a key."""
 _CHAT: Final = "/chat/completions"
 _FLAG: Final = "--api-base"
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -53,14 +55,15 @@ class Route:
     """Where calls go.
 
     `upstream_model` is what is sent as `model`; `base_url` has no slash at its end and ends before
-    `/chat/completions` (its query, if any, stays behind the path); it is None for a local model, until it runs.
+    `/chat/completions` (its query, if any, stays behind the path); it is None for a local model, until it runs, and on
+    the native lane where the provider's own is meant.
     `private_endpoint` says that the base is the operator's, so that its host stays out of errors. `key_variable` is
     the name the key was found under, for messages.
     """
 
     provider: str
     upstream_model: str
-    lane: Literal["wire"] = "wire"
+    lane: Literal["wire", "native"] = "wire"
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     key_variable: str | None = None
@@ -91,24 +94,22 @@ def plan_route(
     `api_base`, and then goes there whole. Raises `RouteError`.
     """
     _check_model_path(model_path)
-    if lane == "native":
-        raise RouteError(
-            "--lane native: this build has no native lane; leave --lane out", "native_lane_missing"
-        )
     settings = _Settings(api_base, api_key_env, environ)
     prefix, slash, model = model_path.partition("/")
     provider = _find_provider(prefix) if slash else None
     if provider is None:
+        if lane == "native":
+            raise _not_translated(model_path, prefix)
         return _custom_route(model_path, settings)
     if not model:
         raise RouteError(f"{model_path!r} names no model after {prefix + '/'!r}", "model_invalid")
-    if isinstance(provider, WireProvider):
-        return _wire_route(provider, model, settings)
+    if isinstance(provider, str):
+        return _local_route(model, settings, lane)
+    if lane == "native" or (lane == "auto" and isinstance(provider, NativeProvider)):
+        return _native_route(provider, model, settings)
     if isinstance(provider, NativeProvider):
-        if lane == "auto":
-            raise _no_native_lane(provider)
         return _forwarded_route(provider, model, settings)
-    return _local_route(model, settings)
+    return _wire_route(provider, model, settings)
 
 
 def _find_provider(prefix: str) -> WireProvider | NativeProvider | Literal["local"] | None:
@@ -125,17 +126,37 @@ def _check_model_path(model_path: str) -> None:
         )
 
 
-def _no_native_lane(provider: NativeProvider) -> RouteError:
-    where = OPENAI_ENDPOINTS.get(provider.prefix)
-    example = f" (its own is {where})" if where else ""
+def _not_translated(model_path: str, prefix: str) -> RouteError:
+    near = ", ".join(nearest_prefixes(prefix)) or "anthropic, gemini, bedrock"
     return RouteError(
-        f"{provider.prefix!r} needs translation to a dialect of its own, and this build has no native lane; "
-        f"--lane wire --api-base URL sends calls as JSON to an OpenAI-compatible endpoint of it{example}",
-        "native_lane_missing",
+        f"--lane native: {model_path!r} begins with no provider that is translated for; near it: {near}",
+        "provider_unknown",
     )
 
 
-def _local_route(name: str, settings: _Settings) -> Route:
+def _native_route(provider: WireProvider | NativeProvider, model: str, settings: _Settings) -> Route:
+    """Translated by LiteLLM, which knows the provider's address unless one is given."""
+    base_url = None if settings.api_base is None else read_base_url(settings.api_base, _FLAG)[0]
+    key, variable = _find_key(provider.key_variables, settings)
+    if key is None and base_url is None and provider.key_variables and provider.prefix not in _MANY_WAYS_IN:
+        raise _no_key(provider)
+    return Route(
+        provider=provider.prefix,
+        upstream_model=model,
+        lane="native",
+        base_url=base_url,
+        api_key=key,
+        key_variable=variable,
+        private_endpoint=base_url is not None,
+    )
+
+
+def _local_route(name: str, settings: _Settings, lane: Lane) -> Route:
+    if lane == "native":
+        raise RouteError(
+            f"{LOCAL_PREFIX}/{name} speaks OpenAI's JSON and needs no translation; leave --lane out",
+            "native_lane_missing",
+        )
     for flag, value in ((_FLAG, settings.api_base), ("--api-key-env", settings.api_key_env)):
         if value is not None:
             raise RouteError(
@@ -251,7 +272,7 @@ def _no_base(provider: WireProvider) -> str:
     )
 
 
-def _no_key(provider: WireProvider) -> RouteError:
+def _no_key(provider: WireProvider | NativeProvider) -> RouteError:
     names = " or ".join(provider.key_variables)
     wanted = (
         f"set {names}, or name another variable with --api-key-env"

@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -71,6 +72,7 @@ class Target(msgspec.Struct, frozen=True):
     plain_headers: Headers
     stream_headers: Headers
     key: str | None = None
+    lane: Literal["wire", "native"] = "wire"
 
     def headers(self, *, stream: bool) -> Headers:
         """The headers of a request for a stream or for a plain reply."""
@@ -104,6 +106,7 @@ class Bridge:
         self.recorder = Recorder(
             provider=self.target.provider,
             model=self.target.model,
+            lane=self.target.lane,
             ledger=self.ledger,
             accounts=self.accounts,
             redactor=self.redactor,
@@ -192,8 +195,7 @@ class Bridge:
                 b"POST",
                 target.endpoint,
                 entry.dialect.path_bytes,
-                entry.dialect.outgoing(target.headers(stream=admitted.stream), target.endpoint.host)
-                + entry.call.headers,
+                self._request_headers(entry, admitted),
                 admitted.body,
             )
         except TransportError as error:
@@ -292,6 +294,17 @@ class Bridge:
             "the provider answered a request for a stream with one JSON body; ask for a plain reply instead",
             code="invalid_upstream_stream",
         )
+
+    def _request_headers(self, entry: Entry, admitted: Admitted) -> Headers:
+        target, dialect = self.target, entry.dialect
+        sent = (
+            dialect.outgoing(target.headers(stream=admitted.stream), target.endpoint.host)
+            + entry.call.headers
+        )
+        if target.lane == "native":
+            # Our own translator keeps reasoning by rollout; no provider ever sees this.
+            return (*sent, (b"x-osmosis-rollout-id", entry.call.rollout_id.encode()))
+        return sent
 
     def _reply_headers(self, entry: Entry, kind: Headers) -> Headers:
         """The head of a reply: its type, what the provider said, and what was stripped."""

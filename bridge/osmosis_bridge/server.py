@@ -36,6 +36,7 @@ from osmosis_bridge.ledger import FileLedger, NoLedger
 from osmosis_bridge.local_model import start_local_model
 from osmosis_bridge.log import open_log
 from osmosis_bridge.metrics import Metrics
+from osmosis_bridge.native_process import start_native
 from osmosis_bridge.policy import Policy
 from osmosis_bridge.redact import Redactor, credentials_in
 from osmosis_bridge.routes import Routes
@@ -59,7 +60,7 @@ _LAST_RECORDS_S = 5.0
 async def run(config: BridgeConfig) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Raises `ConfigError`, `RouteError`, `LocalModelError` or `LedgerFailed` before it serves.
+    Raises `ConfigError`, `RouteError`, `LocalModelError`, `NativeLaneError` or `LedgerFailed` before it serves.
     """
     route = plan_route(
         config.model,
@@ -85,7 +86,9 @@ class _Address:
 
 
 async def _serve(config: BridgeConfig, route: Route, address: _Address, listener: socket.socket) -> None:
-    redactor = Redactor(_secrets(config, address.api_key), _private_hosts(route, address.base_url))
+    redactor = Redactor(
+        _secrets(config, [address.api_key, route.api_key]), _private_hosts(route, address.base_url)
+    )
     log = open_log(config.log_format, redactor)
     ledger = NoLedger() if config.ledger is None else FileLedger(Path(config.ledger))
     transport = HttpTransport(
@@ -131,27 +134,32 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
 
 @contextlib.asynccontextmanager
 async def _reachable(route: Route, environ: Mapping[str, str]) -> AsyncGenerator[tuple[str, str | None]]:
-    """The provider's base URL and key; a local model runs as long as the bridge does."""
-    if route.local_model is None:
+    """The base URL and key of whoever answers; a process that we start for it runs as long as the bridge does."""
+    started = None
+    if route.local_model is not None:
+        started = await start_local_model(route.local_model, environ)
+    elif route.lane == "native":
+        path = f"{route.provider}/{route.upstream_model}"
+        started = await start_native(path, api_base=route.base_url, api_key=route.api_key, environ=environ)
+    if started is None:
         if route.base_url is None:
             raise ConfigError(f"no endpoint is known for {route.provider!r}; give --api-base URL")
         yield route.base_url, route.api_key
         return
-    model = await start_local_model(route.local_model, environ)
     try:
-        yield model.base_url, model.api_key
+        yield started.base_url, started.api_key
     finally:
-        await model.stop()
+        await started.stop()
 
 
-def _secrets(config: BridgeConfig, api_key: str | None) -> list[str]:
+def _secrets(config: BridgeConfig, keys: list[str | None]) -> list[str]:
     """Every value that must not be seen: the bearer, the key, and what the environment calls a secret."""
     named = [
         value for name, value in config.environ.items() if _SECRET_NAME.search(name) and _may_be_secret(value)
     ]
     urls = [config.api_base or "", *(v for n, v in config.environ.items() if n.lower().endswith(_URL_NAMES))]
     in_urls = [secret for url in urls for secret in credentials_in(url)]
-    return [secret for secret in (config.token, api_key, *named, *in_urls) if secret]
+    return [secret for secret in (config.token, *keys, *named, *in_urls) if secret]
 
 
 def _may_be_secret(value: str) -> bool:
@@ -160,7 +168,8 @@ def _may_be_secret(value: str) -> bool:
 
 
 def _private_hosts(route: Route, base_url: str) -> list[str]:
-    return [Endpoint.parse(base_url).host] if route.private_endpoint else []
+    urls = {base_url, route.base_url or base_url}
+    return [Endpoint.parse(url).host for url in urls] if route.private_endpoint else []
 
 
 def _bind(config: BridgeConfig) -> socket.socket:

@@ -24,4 +24,5 @@ def make_target(route: Route, base_url: str, api_key: str | None) -> Target:
         plain_headers=(*common, (b"accept", b"application/json")),
         stream_headers=(*common, (b"accept", b"text/event-stream")),
         key=api_key,
+        lane=route.lane,
     )

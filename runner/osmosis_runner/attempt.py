@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from osmosis_runner.plan import WorkItem
     from osmosis_runner.redaction import RunRedactor
     from osmosis_runner.rows import Row
-    from osmosis_runner.sidecar import Sidecar, Totals
+    from osmosis_runner.sidecar import Sidecar, Spoken, Totals
 
 DEADLINE_MARGIN_S = 60.0
 """How long a server may take beyond both time limits before we stop waiting for it."""
@@ -66,7 +66,7 @@ class Ended:
     blocked_ms: int | None = None
     blocked_at: str | None = None
     transcript: Transcript | None = None
-    """What the rollout said, as its server tells it."""
+    """What the rollout said, as its server tells it, or as the bridge saw it."""
 
     @property
     def provider_answered(self) -> bool:
@@ -129,6 +129,10 @@ class Attempts:
 
     async def settle(self, rollout: Rollout) -> Ended:
         """Close the rollout on the bridge and make its record. Raises `SidecarError`."""
+        transcript = _transcript(rollout.reply, rollout.row)
+        if transcript is None and not _succeeded(rollout):
+            # Once it is closed the bridge has forgotten what it said.
+            transcript = _heard(await self.sidecar.spoken(rollout.rollout_id), rollout.row)
         totals = await self.sidecar.close(rollout.rollout_id)
         calls = self.tail.take(rollout.rollout_id)
         status, fault = judge(rollout, calls)
@@ -142,7 +146,7 @@ class Attempts:
             rollout.lost,
             reply.blocked_ms if reply else None,
             reply.blocked_at if reply else None,
-            _transcript(reply, rollout.row),
+            transcript,
         )
 
     def _request(self, rollout: Rollout) -> RolloutInit:
@@ -232,10 +236,22 @@ def _unexplained(row: Row) -> str:
 
 
 def _transcript(reply: ResultReply | None, row: Row) -> Transcript | None:
+    """What the server tells of the rollout's conversation."""
     sample = reply.sample if reply else None
-    if sample is None:
+    if sample is None or bytes(sample.messages) in (b"null", b"[]"):
         return None
     return Transcript(sample.messages, sample.metrics, sample.extra_fields, row.label, row.metadata)
+
+
+def _heard(spoken: Spoken | None, row: Row) -> Transcript | None:
+    """What the bridge saw of it."""
+    if spoken is None or bytes(spoken.messages) == b"[]":
+        return None
+    return Transcript(spoken.messages, label=row.label, metadata=row.metadata, partial=True)
+
+
+def _succeeded(rollout: Rollout) -> bool:
+    return rollout.reply is not None and rollout.reply.status == "success"
 
 
 def _iso(moment: datetime) -> str:

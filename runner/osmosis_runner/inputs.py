@@ -107,7 +107,9 @@ def mismatch_text(
     lines = [f"Run {run_name!r} {reason}; nothing was changed:"]
     lines += [f"  - {change.message}" for change in changes]
     if extensible is None:
-        lines.append("--extend adds attempts, and rows behind those that the run has; it changes nothing else.")
+        lines.append(
+            "--extend adds attempts, and rows behind those that the run has; it changes nothing else."
+        )
     elif extensible:
         lines.append(f"Add to this run:         {command} --name {shlex.quote(run_name)} --extend")
     lines.append(f"Start another run:       {command} --name NEW")

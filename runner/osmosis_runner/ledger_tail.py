@@ -129,7 +129,9 @@ def retries_of(calls: Sequence[Call]) -> Retries:
     for call, following in pairwise(calls):
         if turned_away(call):
             count += 1
-            waited += max(0.0, _started_ms(following) - _started_ms(call) - float(call.get("duration_ms") or 0))
+            waited += max(
+                0.0, _started_ms(following) - _started_ms(call) - float(call.get("duration_ms") or 0)
+            )
     return Retries(count, round(waited))
 
 

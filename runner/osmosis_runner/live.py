@@ -143,7 +143,7 @@ class Live:
             transport = await stack.enter_async_context(self._transport())
             sidecar = await self._start_bridge(stack, transport)
             await self._check_model(sidecar)
-            books = self._open_books()
+            books = self._open_books(sidecar)
             tail = self._tail = LedgerTail(books.run.calls)
             keeper = await self._start_server(stack, transport, books)
         dispatcher = self._dispatcher(sidecar, tail, keeper, books)
@@ -168,6 +168,7 @@ class Live:
             token=setup.token,
             api_base=setup.options.api_base,
             api_key_env=setup.options.api_key_env,
+            client_retries=setup.options.max_retries > 0,
         )
         sidecar = await Sidecar.start(spec, transport, self._nursery, self._heard_bridge)
         stack.push_async_callback(sidecar.stop)
@@ -182,7 +183,7 @@ class Live:
         if warning is not None:
             self._warn("MODEL_BUSY", warning)
 
-    def _open_books(self) -> Bookkeeping:
+    def _open_books(self, sidecar: Sidecar) -> Bookkeeping:
         setup = self._setup
         books = Bookkeeping(setup.prepared, setup.manifest, self._observer, self._projector)
         self.books = books
@@ -192,6 +193,7 @@ class Live:
                 (setup.staging / "calls.jsonl").rename(books.run.calls)
             except OSError as error:
                 raise StorageError.of(str(books.run.calls), error, "nothing was started") from None
+            sidecar.ledger = books.run.calls
         self.log.open(books.run.logs)
         return books
 

@@ -15,6 +15,7 @@ import msgspec
 from osmosis_bridge.upstream import TransportError
 from osmosis_runner.faults import PreflightError
 from osmosis_runner.ledger_spend import PREFLIGHT_PREFIX
+from osmosis_runner.web import read_error
 
 if TYPE_CHECKING:
     from osmosis_runner.sidecar import Sidecar
@@ -32,15 +33,6 @@ BODY = msgspec.json.encode(
         "max_tokens": MAX_TOKENS,
     }
 )
-
-
-class _ErrorBody(msgspec.Struct, frozen=True):
-    message: str = ""
-    code: str | int | None = None
-
-
-class _ErrorReply(msgspec.Struct, frozen=True):
-    error: _ErrorBody = _ErrorBody()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +79,7 @@ def judge(answer: Answer) -> Finding:
     """What a reply to the preflight means."""
     if answer.status == 200:
         return Finding("good", "")
-    try:
-        error = msgspec.json.decode(answer.body, type=_ErrorReply, strict=False).error
-    except (msgspec.DecodeError, ValueError):
-        error = _ErrorBody()
+    error = read_error(answer.body)
     code = None if error.code is None else str(error.code)
     text = f"{answer.status} {error.message}".strip()
     if answer.status == 429:

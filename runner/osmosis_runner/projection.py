@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 RESERVED = "manifest.json"
 TRAJECTORY = "trajectory.json"
 TRAJECTORY_LIMIT = 256 * 1024 * 1024
+_NOTHING = msgspec.Raw(b"null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,12 @@ class Transcript:
     """What a rollout said, as its server tells it in the result; JSON that nobody has looked into yet."""
 
     messages: msgspec.Raw
-    metrics: msgspec.Raw
-    extra_fields: msgspec.Raw
+    metrics: msgspec.Raw = _NOTHING
+    extra_fields: msgspec.Raw = _NOTHING
     label: str | None = None
     metadata: Mapping[str, Any] | None = None
+    partial: bool = False
+    """The bridge's view of a rollout whose server told nothing: the messages of its last call and the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,23 @@ class Projector:
             return False
         kept = msgspec.json.encode(enrich(value, calls, self.model_path))
         self.run.trajectory(*record.item).write_bytes(kept)
+        return True
+
+    def keep_void(
+        self, record: JournalRecord, calls: Sequence[Call], transcript: Transcript | None = None
+    ) -> bool:
+        """Keep what an attempt that does not count had said, in its own folder; returns whether there is anything.
+
+        Raises OSError when it cannot be written.
+        """
+        kept = self.run.trial(record.rollout_id) / TRAJECTORY
+        if self._left(kept, record) is not None:
+            return True
+        value = self._told(transcript, record) if transcript is not None and not kept.exists() else None
+        if value is None:
+            return False
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_bytes(msgspec.json.encode(enrich(value, calls, self.model_path)))
         return True
 
     def _left(self, source: Path, record: JournalRecord) -> JsonObject | None:
@@ -116,9 +136,15 @@ class Projector:
             metrics=_object(self._decoded(transcript.metrics)),
             extra_fields=_object(self._decoded(transcript.extra_fields)),
             metadata=transcript.metadata,
-            notes=f"failed: {record.error_message}" if record.error_message else None,
+            notes=_notes(record, transcript),
+            partial=transcript.partial,
         )
-        return build_trajectory(cast("list[JsonObject]", listed), attempt, own_version())
+        value = build_trajectory(cast("list[JsonObject]", listed), attempt, own_version())
+        problems = validate_trajectory(value, record.rollout_id)
+        if problems:
+            self.warn(f"what rollout {record.rollout_id} said makes no trajectory: {problems[0]}")
+            return None
+        return value
 
     def _decoded(self, raw: msgspec.Raw) -> object:
         try:
@@ -152,6 +178,16 @@ class Projector:
 
 def _object(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _notes(record: JournalRecord, transcript: Transcript) -> str | None:
+    """What is said of the whole trajectory: why the attempt failed, and that not all of it is here."""
+    said = [f"failed: {record.error_message}"] if record.error_message else []
+    if record.status == "cancelled":
+        said.append("cancelled")
+    if transcript.partial:
+        said.append("partial: the messages of its last call and the reply, as the bridge saw them")
+    return "; ".join(said) or None
 
 
 def _read_regular(path: Path) -> bytes | None:

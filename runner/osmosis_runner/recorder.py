@@ -161,11 +161,10 @@ class Recorder:
 
     def _projected(self, ended: Ended) -> JournalRecord:
         record = ended.record
-        if record.status == "cancelled":
-            return record
         projector = self._books.projector
+        keep = projector.keep_void if record.status == "cancelled" else projector.project
         try:
-            kept = projector.project(record, ended.calls, ended.transcript)
+            kept = keep(record, ended.calls, ended.transcript)
         except OSError as error:
             raise StorageError.of(
                 str(projector.run.path), error, "results recorded so far are safe"

@@ -15,7 +15,7 @@ from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.child import Child, Command, Heard, Nursery, until
 from osmosis_runner.faults import SidecarError
-from osmosis_runner.web import Answer, Site, bearer
+from osmosis_runner.web import Answer, Site, bearer, read_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,10 @@ START_WITHIN_S = 60.0
 """A local model is loaded meanwhile."""
 STOP_GRACE_S = 5.0
 CLOSE_WITHIN_S = 30.0
+SPOKEN_WITHIN_S = 10.0
+
+
+KEPT = "the results recorded so far are safe; free space or mend the folder, then resume the run"
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):
@@ -40,6 +44,15 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     cached_tokens: int | None = None
     calls_without_usage: int = 0
     cost_usd: float | None = None
+
+
+class Spoken(msgspec.Struct, frozen=True):
+    """What a rollout said last, as the bridge saw it."""
+
+    messages: msgspec.Raw
+    """A list of chat messages, as JSON."""
+    complete: bool = False
+    """Whether its last call was answered and nothing was left out."""
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -63,17 +76,22 @@ class SidecarSpec:
     """The run's bearer."""
     api_base: str | None = None
     api_key_env: str | None = None
+    client_retries: bool = True
+    """Whether clients may send a call again that failed."""
 
 
 _totals = msgspec.json.Decoder(Totals, strict=False)
+_spoken = msgspec.json.Decoder(Spoken)
 
 
 class Sidecar:
     """A bridge that answers."""
 
-    def __init__(self, child: Child, url: str, token: str, transport: Transport) -> None:
+    def __init__(self, child: Child, url: str, token: str, transport: Transport, ledger: Path) -> None:
         self.child = child
         self.url = url
+        self.ledger = ledger
+        """Where the ledger is, for messages; it may be renamed meanwhile."""
         self._token = token
         self._site = Site(transport, Endpoint.parse(url), bearer(token))
 
@@ -92,7 +110,7 @@ class Sidecar:
         except BaseException:
             await child.kill()
             raise
-        return cls(child, ready.url, spec.token, transport)
+        return cls(child, ready.url, spec.token, transport, spec.ledger)
 
     def bearer_of(self, rollout_id: str) -> str:
         """The bearer that is good for this rollout only."""
@@ -117,7 +135,21 @@ class Sidecar:
                 return _totals.decode(answer.body)
         except (TransportError, msgspec.DecodeError, ValueError) as error:
             raise SidecarError(self._trouble(str(error))) from None
-        raise SidecarError(self._trouble(f"closing a rollout answered {answer.status}"))
+        error = read_error(answer.body)
+        if error.code == "ledger_unavailable":
+            raise SidecarError(f"cannot write {self.ledger}: {error.message}; {KEPT}")
+        raise SidecarError(
+            self._trouble(f"closing a rollout answered {answer.status} {error.message}".rstrip())
+        )
+
+    async def spoken(self, rollout_id: str) -> Spoken | None:
+        """What an open rollout said last; None when the bridge does not tell."""
+        path = f"/v1/rollouts/{rollout_id}/transcript"
+        try:
+            answer = await self._site.ask(b"GET", path, within_s=SPOKEN_WITHIN_S)
+            return _spoken.decode(answer.body) if answer.status == 200 else None
+        except (TransportError, msgspec.DecodeError, ValueError):
+            return None
 
     async def stop(self) -> None:
         """Let calls in progress end for a moment, then end the process."""
@@ -130,7 +162,9 @@ class Sidecar:
 def _arguments(spec: SidecarSpec) -> list[str]:
     arguments = [sys.executable, "-m", "osmosis_bridge", "serve", "--model", spec.model_path]
     arguments += ["--host", "127.0.0.1", "--port", "0", "--log-format", "json"]
-    arguments += ["--ready-file", str(spec.ready_file), "--ledger", str(spec.ledger)]
+    arguments += ["--ready-file", str(spec.ready_file), "--ledger", str(spec.ledger), "--keep-transcripts"]
+    if not spec.client_retries:
+        arguments.append("--no-client-retries")
     if spec.api_base is not None:
         arguments += ["--api-base", spec.api_base]
     if spec.api_key_env is not None:

@@ -44,6 +44,8 @@ class Attempt:
     metadata: Mapping[str, JsonValue] | None = None
     notes: str | None = None
     """Said about the whole trajectory, such as why it is partial."""
+    partial: bool = False
+    """Whether the messages are only what the bridge saw of the rollout."""
 
 
 def build_trajectory(
@@ -172,6 +174,7 @@ def _osmosis_extra(attempt: Attempt) -> JsonObject:
         "sample_extra_fields": dict(attempt.extra_fields),
         "request_metadata": dict(attempt.metadata) if attempt.metadata is not None else None,
         "request_extra_fields": {"row_index": attempt.row_index, "run_index": attempt.run_index},
+        **({"partial": True} if attempt.partial else {}),
     }
 
 

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from osmosis_bridge.upstream import Endpoint, TransportError
 
 if TYPE_CHECKING:
@@ -58,6 +60,25 @@ class Site:
         except TimeoutError:
             raise TransportError("timeout_total", f"no whole reply within {within_s:g} s") from None
         return Answer(exchange.status, exchange.headers, content)
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """What an error of the bridge says."""
+
+    message: str = ""
+    code: str | int | None = None
+
+
+class _ErrorReply(msgspec.Struct, frozen=True):
+    error: ErrorBody = ErrorBody()
+
+
+def read_error(body: bytes) -> ErrorBody:
+    """The error in a reply's body; an empty one where it holds none."""
+    try:
+        return msgspec.json.decode(body, type=_ErrorReply, strict=False).error
+    except (msgspec.DecodeError, ValueError):
+        return ErrorBody()
 
 
 def bearer(token: str) -> Headers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -33,7 +34,7 @@ def commands(program: str) -> list[list[str]]:
     ]
     start = re.compile(rf"^(?:\$ )?(?:\S*bin/)?{program} ")
     plain = {line.removeprefix("$ ").split(" #")[0].strip() for line in lines if start.match(line)}
-    return [line.split() for line in sorted(plain)]
+    return [shlex.split(line) for line in sorted(plain)]
 
 
 @cache

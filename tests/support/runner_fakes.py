@@ -13,7 +13,7 @@ from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.attempt import Ended
 from osmosis_runner.journal import JournalRecord
 from osmosis_runner.plan import WorkItem
-from osmosis_runner.sidecar import Totals
+from osmosis_runner.sidecar import Spoken, Totals
 from osmosis_runner.web import Answer, Site
 
 Scripted = tuple[int, object] | TransportError
@@ -129,6 +129,8 @@ class FakeSidecar:
         self.child = FakeChild()
         self.asked: list[str] = []
         self.closed: list[str] = []
+        self.told: Spoken | None = None
+        self.heard: list[str] = []
 
     def base_url(self, rollout_id: str) -> str:
         return f"http://bridge/v1/rollouts/{rollout_id}"
@@ -142,6 +144,11 @@ class FakeSidecar:
         if isinstance(step, TransportError):
             raise step
         return step
+
+    async def spoken(self, rollout_id: str) -> Spoken | None:
+        assert rollout_id not in self.closed
+        self.heard.append(rollout_id)
+        return self.told
 
     async def close(self, rollout_id: str) -> Totals:
         self.closed.append(rollout_id)

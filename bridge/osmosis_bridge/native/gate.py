@@ -22,12 +22,12 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError
+from osmosis_bridge.native.arrival import check_sent, turns_row
 from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.outgoing import FieldRow, not_a_call, settle
 from osmosis_bridge.native.plan import Plan
 from osmosis_bridge.native.restate import CohereLines
 from osmosis_bridge.native.rule import Family
-from osmosis_bridge.native.turns import check_sent, turns_row
 from osmosis_bridge.native.witness import Witness, with_empty_usage
 
 Mode = Literal["explain", "relay", "translate"]

@@ -1,22 +1,20 @@
-"""The conversation of a call in another dialect: what LiteLLM is given, and what must stand in what it would send.
+"""The conversation of a call in another dialect, as LiteLLM is given it.
 
-Two steps. `prepare` refuses what the dialect cannot hold (a `name`, an image's `detail`, an empty turn that LiteLLM
-would fill with a sentence of its own) and takes out what says nothing (nulls, empty lists). `check_sent` looks for
-every text, argument, image and signature of the conversation in the outgoing body, and for texts there that nobody
-wrote. Knows no provider; pure.
+Refused is what the dialect cannot hold: a `name`, an image's `detail`, an empty turn that LiteLLM would fill with a
+sentence of its own. Taken out is what says nothing: nulls, empty lists. Whether the rest arrives is `arrival.py`'s to
+see. Knows no provider; pure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
 
 import msgspec
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import Json, as_items, as_object, objects, same, strings
-from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.native.rule import Family
 
@@ -180,149 +178,11 @@ def _check_call(call: Json, place: str) -> None:
         if value is not None and name not in _CALL_FIELDS:
             raise refuse_turn(f"{place}.{name}", "the dialect has no place for it")
     arguments = members["function"].get("arguments")
-    if not isinstance(arguments, str) or (arguments.strip() and not isinstance(_parsed(arguments), dict)):
+    if not isinstance(arguments, str) or (arguments.strip() and not isinstance(parsed(arguments), dict)):
         raise refuse_turn(f"{place}.function.arguments", "they are not the text of a JSON object")
 
 
-def turns_row(messages: list[dict[str, Json]], body: Mapping[str, Json], family: Family) -> FieldRow:
-    """What became of the conversation, and whether turns were put together."""
-    if family.relayed:
-        return FieldRow("messages", "forwarded", "messages")
-    place = next((name for name in family.messages_at if name in body), None)
-    asked = sum(turn["role"] not in ("system", "developer") for turn in messages)
-    sent = len(as_items(body.get(place or "")))
-    merged = "neighbouring turns of one side are sent as one" if 0 < sent < asked else None
-    return FieldRow("messages", "value changed", place, why=merged)
-
-
-def check_sent(messages: list[dict[str, Json]], body: Mapping[str, Json], family: Family) -> None:
-    """Raise `Refused` for what of the conversation is not in `body`, and for texts in `body` that nobody wrote."""
-    if family.relayed:
-        return
-    region: Json = {name: body.get(name) for name in family.messages_at} if family.messages_at else body
-    found = _Found(region)
-    for place, text in _texts(messages):
-        if not found.has_text(text):
-            raise refuse_turn(place, "it does not arrive in the request that would be sent")
-    for place, arguments in _arguments(messages):
-        if not found.has_object(arguments):
-            raise refuse_turn(place, "they do not arrive in the request that would be sent")
-    _check_marks(messages, region, family)
-    if family.messages_at:
-        _check_nothing_invented(messages, region)
-
-
-class _Found:
-    """What stands in the outgoing conversation."""
-
-    def __init__(self, region: Json) -> None:
-        self._leaves = strings(region)
-        self._exact = set(self._leaves)
-        self._joined = ""
-        self._objects = list(objects(region))
-
-    def has_text(self, text: str) -> bool:
-        if text in self._exact:
-            return True
-        if not self._joined:
-            self._joined = "\0".join(self._leaves)
-        return text.strip() in self._joined or self._parsed_is_there(text)
-
-    def _parsed_is_there(self, text: str) -> bool:
-        """A tool's result that is JSON may be sent as the value it is."""
-        value = _parsed(text)
-        return isinstance(value, dict) and self.has_object(cast("dict[str, Json]", value))
-
-    def has_object(self, value: dict[str, Json]) -> bool:
-        return (
-            any(same(node, value) for node in self._objects)
-            or json.dumps(value) in self._exact
-            or any(
-                isinstance(inner := _parsed(leaf), dict) and same(inner, value)
-                for leaf in self._exact
-                if leaf[:1] == "{"
-            )
-        )
-
-
-def _texts(messages: list[dict[str, Json]]) -> Iterator[tuple[str, str]]:
-    """Every text of the conversation that must arrive, with its place."""
-    for n, turn in enumerate(messages):
-        place = f"messages[{n}]"
-        content = turn.get("content")
-        if isinstance(content, str) and content.strip():
-            yield f"{place}.content", content
-        for m, part in enumerate(cast("list[Json]", content) if isinstance(content, list) else ()):
-            yield from _part_texts(part, f"{place}.content[{m}]")
-        for m, call in enumerate(turn.get("tool_calls", ())):
-            yield f"{place}.tool_calls[{m}].function.name", str(call["function"].get("name", ""))
-        for m, block in enumerate(turn.get("thinking_blocks") or ()):
-            for name in ("signature", "data"):
-                if as_object(block).get(name):
-                    yield f"{place}.thinking_blocks[{m}].{name}", block[name]
-
-
-def _part_texts(part: Json, place: str) -> Iterator[tuple[str, str]]:
-    if isinstance(part, str):
-        yield place, part
-        return
-    members = as_object(part)
-    if members.get("type") in _THINKING_PARTS:
-        yield place, str(members.get("signature") or members.get("data") or "")
-        return
-    if isinstance(members.get("text"), str):
-        yield f"{place}.text", members["text"]
-    for name in ("image_url", "video_url", "input_audio", "file"):
-        inner = members.get(name)
-        value: Json = inner if isinstance(inner, str) else ""
-        if isinstance(inner, dict):
-            fields = as_object(inner)
-            value = (
-                fields.get("url")
-                or fields.get("data")
-                or fields.get("file_data")
-                or fields.get("file_id")
-                or ""
-            )
-        if value:
-            yield f"{place}.{name}", str(value).partition(";base64,")[2] or str(value)
-
-
-def _arguments(messages: list[dict[str, Json]]) -> Iterator[tuple[str, dict[str, Json]]]:
-    for n, turn in enumerate(messages):
-        for m, call in enumerate(turn.get("tool_calls", ())):
-            value = _parsed(call["function"]["arguments"])
-            if isinstance(value, dict) and value:
-                yield f"messages[{n}].tool_calls[{m}].function.arguments", cast("dict[str, Json]", value)
-
-
-def _check_marks(messages: list[dict[str, Json]], region: Json, family: Family) -> None:
-    if family.cache_mark is None:
-        return
-    asked = sum(bool(node.get("cache_control")) for node in objects(messages))
-    sent = sum(bool(node.get(family.cache_mark)) for node in objects(region))
-    if sent < asked:
-        raise refuse_turn(
-            "messages.cache_control", f"{asked - sent} of {asked} cache marks do not arrive in the request"
-        )
-
-
-def _check_nothing_invented(messages: list[dict[str, Json]], region: Json) -> None:
-    """Every text that the provider would read as part of the conversation was written by somebody."""
-    written = "\0".join([*strings(messages)])
-    for node in objects(region):
-        text = node.get("text")
-        if text is None and "role" in node:
-            text = node.get("content")
-        if isinstance(text, str) and text.strip() and text.strip() not in written:
-            shown = text if len(text) <= 60 else text[:59] + "…"
-            raise refuse_turn(
-                "messages",
-                f"LiteLLM would add words that nobody wrote ({shown!r}); the conversation needs another form",
-            )
-
-
-def _parsed(text: str) -> Json:
+def parsed(text: str) -> Json:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -156,6 +156,6 @@ def test_a_straggler_of_a_rollout_closed_long_ago_counts_for_the_whole_and_opens
 def test_a_rollout_with_a_lost_record_is_known() -> None:
     accounts = Accounts()
     accounts.next_seq("a")
-    assert not accounts.has_lost("a")
-    accounts.drop("a")
-    assert (accounts.has_lost("a"), accounts.has_lost("b"), accounts.totals("a").calls) == (True, False, 0)
+    assert accounts.lost("a") is None
+    accounts.drop("a", "no space")
+    assert (accounts.lost("a"), accounts.lost("b"), accounts.totals("a").calls) == ("no space", None, 0)

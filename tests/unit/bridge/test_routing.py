@@ -203,14 +203,24 @@ def test_a_model_path_that_names_nothing_is_refused(model: str) -> None:
 # --- lanes
 
 
-@pytest.mark.parametrize("prefix", [row[0] for row in NATIVE])
-def test_a_native_provider_needs_a_lane_that_is_not_built(prefix: str) -> None:
-    error = refusal(f"{prefix}/m")
-    assert error.code == "native_lane_missing"
-    assert "--lane wire --api-base" in error.message
-    assert OPENAI_ENDPOINTS.get(prefix, "") in error.message
-    assert refusal(f"{prefix}/m", api_base="http://h").code == "native_lane_missing"
+@pytest.mark.parametrize(("prefix", "variables"), NATIVE)
+def test_a_native_provider_is_translated_for(prefix: str, variables: tuple[str, ...]) -> None:
+    environ = {variables[0]: "k-1234567"} if variables else {}
+    route = plan(f"{prefix}/m", environ)
+    assert (route.lane, route.provider, route.upstream_model, route.base_url) == ("native", prefix, "m", None)
+    assert route.api_key == ("k-1234567" if variables else None)
     assert refusal(f"{prefix}/m", lane="wire").code == "api_base_missing"
+
+
+def test_a_native_provider_without_its_key_is_refused_before_any_call() -> None:
+    error = refusal("anthropic/claude-x")
+    assert error.code == "api_key_missing"
+    assert "ANTHROPIC_API_KEY" in error.message
+
+
+def test_a_native_provider_at_an_address_that_is_given_needs_no_key() -> None:
+    route = plan("anthropic/claude-x", api_base="http://127.0.0.1:9/")
+    assert (route.lane, route.base_url, route.private_endpoint) == ("native", "http://127.0.0.1:9", True)
 
 
 def test_a_native_provider_on_the_wire_lane_goes_to_its_openai_endpoint() -> None:
@@ -226,10 +236,19 @@ def test_a_native_provider_on_the_wire_lane_goes_to_its_openai_endpoint() -> Non
     assert plan("anthropic/c", api_base="http://h/v1", lane="wire").private_endpoint
 
 
-@pytest.mark.parametrize("model", ["openai/x", "anthropic/x", "unknown/x", "local/smollm2-135m-instruct"])
-def test_the_native_lane_is_refused_as_not_built(model: str) -> None:
-    error = refusal(model, {"OPENAI_API_KEY": "k"}, lane="native", api_base=None)
-    assert error.code == "native_lane_missing"
+def test_a_wire_provider_is_translated_for_when_that_is_asked_for() -> None:
+    route = plan("openai/gpt-x", {"OPENAI_API_KEY": "k-1234567"}, lane="native")
+    assert (route.lane, route.provider, route.upstream_model) == ("native", "openai", "gpt-x")
+
+
+def test_the_native_lane_has_nothing_to_translate_for_a_local_model() -> None:
+    assert refusal("local/smollm2-135m-instruct", lane="native").code == "native_lane_missing"
+
+
+def test_the_native_lane_translates_only_for_providers_it_knows() -> None:
+    error = refusal("antropic/x", lane="native", api_base="http://h")
+    assert error.code == "provider_unknown"
+    assert "anthropic" in error.message
 
 
 def test_the_wire_lane_changes_nothing_for_a_wire_provider() -> None:

@@ -24,7 +24,7 @@ from osmosis_runner.protocol import (
 )
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rows import Row
-from osmosis_runner.sidecar import Sidecar, Totals
+from osmosis_runner.sidecar import Sidecar, Spoken, Totals
 from runner_fakes import FakeSidecar
 
 CONFIG = parse_config(
@@ -73,10 +73,11 @@ class FakeTail:
 
 
 def carry_out(
-    client: FakeClient, *calls: dict[str, Any], totals: Totals | None = None
+    client: FakeClient, *calls: dict[str, Any], totals: Totals | None = None, told: Spoken | None = None
 ) -> tuple[Ended, Rollout]:
     async def main() -> tuple[Ended, Rollout]:
         sidecar = FakeSidecar(totals=totals)
+        sidecar.told = told
         attempts = Attempts(
             CONFIG,
             cast("Sidecar", sidecar),
@@ -87,6 +88,8 @@ def carry_out(
         await attempts.carry_out(rollout, cast("RolloutClient", client))
         ended = await attempts.settle(rollout)
         assert sidecar.closed == [rollout.rollout_id]
+        if ended.record.status == "success":
+            assert sidecar.heard == []
         return ended, rollout
 
     return asyncio.run(main())
@@ -222,3 +225,39 @@ def test_a_failure_without_a_word_is_explained_where_it_can_be() -> None:
     _, fault = judge(rollout, [])
     assert fault is not None
     assert "neither label nor metadata" in fault.message
+
+
+SPOKEN = Spoken(msgspec.Raw(b'[{"role":"user","content":"hi"}]'))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ResultReply("failure"),
+        ResultReply("failure", SampleReply(messages=msgspec.Raw(b"[]"))),
+        ResultReply("cancelled"),
+        ServerLost("cut: gone"),
+    ],
+)
+def test_a_rollout_that_failed_without_a_word_is_told_as_the_bridge_saw_it(
+    result: ResultReply | Exception,
+) -> None:
+    transcript = carry_out(FakeClient(result), told=SPOKEN)[0].transcript
+    assert transcript is not None
+    assert transcript.partial
+    assert (bytes(transcript.messages), transcript.label) == (bytes(SPOKEN.messages), "56")
+    assert carry_out(FakeClient(result), told=Spoken(msgspec.Raw(b"[]")))[0].transcript is None
+
+
+def test_what_the_server_tells_of_a_failed_rollout_goes_before_what_the_bridge_saw() -> None:
+    reply = ResultReply("failure", SampleReply(messages=msgspec.Raw(b"[1]")))
+    transcript = carry_out(FakeClient(reply), told=SPOKEN)[0].transcript
+    assert transcript is not None
+    assert (bytes(transcript.messages), transcript.partial) == (b"[1]", False)
+
+
+def test_retries_of_its_calls_are_in_the_record() -> None:
+    started = [f"2026-01-01T00:00:0{second}.000Z" for second in (1, 7)]
+    busy = {"status": "upstream_error", "http_status": 429, "duration_ms": 1000, "started_at": started[0]}
+    record = carry_out(FakeClient(SUCCESS), busy, {"status": "ok", "started_at": started[1]})[0].record
+    assert (record.provider_retries, record.retry_wait_ms) == (1, 5000)

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from osmosis_runner import projection
 from osmosis_runner.projection import Projector, Transcript
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rundir import RunDir
-from osmosis_runner.trajectory import Attempt, build_trajectory
+from osmosis_runner.trajectory import Attempt, build_trajectory, validate_trajectory
 from runner_fakes import ended
 
 MESSAGES: list[dict[str, Any]] = [
@@ -161,3 +162,43 @@ def test_what_was_told_stands_in_for_a_trajectory_that_is_none(scene: Scene) -> 
 def test_messages_that_are_none_make_no_trajectory(scene: Scene, messages: bytes) -> None:
     assert not scene.projector.project(ended(0).record, [], told(messages))
     assert scene.kept() is None
+
+
+def test_what_the_bridge_saw_is_marked_as_partial(scene: Scene) -> None:
+    record = ended(0, "failed", error_message="RuntimeError: blew up").record
+    assert scene.projector.project(record, [], told(partial=True))
+    kept = scene.kept()
+    assert kept["extra"]["osmosis"]["partial"] is True
+    assert kept["notes"].startswith("failed: RuntimeError: blew up; partial: ")
+    assert validate_trajectory(kept, "r0") == []
+
+
+def test_an_attempt_that_does_not_count_keeps_what_it_said_in_its_own_folder(scene: Scene) -> None:
+    record = ended(0, "cancelled").record
+    assert scene.projector.keep_void(record, [], told(partial=True))
+    assert scene.kept() is None
+    left = json.loads((scene.run.trial("r0") / "trajectory.json").read_text())
+    assert validate_trajectory(left, "r0") == []
+    assert left["notes"].startswith("cancelled; partial: ")
+    assert "hush-hush" not in json.dumps(left)
+    assert not scene.projector.keep_void(ended(1, "cancelled").record, [])
+    assert not scene.run.trial("r1").exists()
+
+
+def test_what_a_server_left_of_a_void_attempt_stays_without_its_secrets(scene: Scene) -> None:
+    path = scene.leave_trajectory()
+    assert scene.projector.keep_void(ended(0, "cancelled").record, [], told(partial=True))
+    left = json.loads(path.read_text())
+    assert left["steps"][1]["message"] == "my [REDACTED]"
+    assert "partial" not in left["extra"]["osmosis"]
+    path.write_text("no json")
+    assert not scene.projector.keep_void(ended(0, "cancelled").record, [], told(partial=True))
+    assert path.read_text() == "no json"
+
+
+def test_words_that_make_no_trajectory_are_said_and_not_kept(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection, "validate_trajectory", lambda *_: ["it is odd"])
+    assert not scene.projector.project(ended(0).record, [], told())
+    assert scene.warnings == ["what rollout r0 said makes no trajectory: it is odd"]

@@ -45,6 +45,9 @@ class FakeDisk:
     def project(self, record: JournalRecord, calls: object, transcript: object) -> bool:
         return record.row_index == 0
 
+    def keep_void(self, record: JournalRecord, calls: object, transcript: object) -> bool:
+        return record.row_index == 0
+
 
 def recording(
     check: Callable[[Recorder, FakeDisk, Watcher, list[Any]], Awaitable[None]], rows: int = 10
@@ -119,7 +122,7 @@ def test_a_fault_of_the_disk_reaches_everyone_who_waits_and_nobody_is_told() -> 
 def test_a_cancelled_attempt_is_kept_and_finishes_nothing() -> None:
     async def check(recorder: Recorder, disk: FakeDisk, watcher: Watcher, _: list[Any]) -> None:
         await recorder.keep(ended(0, "cancelled", tokens=5))
-        assert len(disk.batches) == 1
+        assert [record.trajectory_filename for record in disk.batches[0]] == ["trajectory.json"]
         assert watcher.items == []
         assert (recorder.tallies.cancelled, recorder.tallies.finished, recorder.progress().done) == (1, 0, 0)
 

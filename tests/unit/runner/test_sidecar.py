@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from mock_provider import MockProvider
@@ -75,7 +77,8 @@ def closing(script: Any, *, dead: bool = False) -> None:
         if dead:
             child.exited.set()
         transport = ScriptedTransport([script])
-        await Sidecar(cast("Child", child), "http://127.0.0.1:1", "t", transport).close("r1")
+        sidecar = Sidecar(cast("Child", child), "http://127.0.0.1:1", "t", transport, Path("/x/calls.jsonl"))
+        await sidecar.close("r1")
 
     asyncio.run(main())
 
@@ -89,3 +92,49 @@ def test_a_bridge_that_does_not_close_a_rollout_has_failed(script: Any) -> None:
 def test_a_dead_bridge_is_described() -> None:
     with pytest.raises(SidecarError, match="exited with code 1"):
         closing(TransportError("connect", "refused"), dead=True)
+
+
+def test_a_ledger_that_cannot_be_written_is_named_with_the_reason() -> None:
+    error = {"error": {"message": "no space left on device", "code": "ledger_unavailable"}}
+    with pytest.raises(SidecarError, match=r"cannot write /x/calls\.jsonl: no space left on device; .* safe"):
+        closing((500, error))
+
+
+def test_what_an_open_rollout_said_is_heard_once_and_forgotten_when_it_is_closed(tmp_path: Path) -> None:
+    async def check(sidecar: Sidecar) -> None:
+        await sidecar.complete("r1", BODY, 9)
+        spoken = await sidecar.spoken("r1")
+        assert spoken is not None
+        said = [message["content"] for message in json.loads(bytes(spoken.messages))]
+        assert (said, spoken.complete) == (["hi", "ok"], True)
+        await sidecar.close("r1")
+        spoken = await sidecar.spoken("r1")
+        assert spoken is not None
+        assert bytes(spoken.messages) == b"[]"
+
+    with MockProvider() as provider:
+        with_sidecar(spec(tmp_path, provider.url), check)
+
+
+def test_a_bridge_that_tells_nothing_is_no_fault() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport([(404, {}), (200, b"no json"), TransportError("cut", "gone")])
+        sidecar = Sidecar(
+            cast("Child", FakeChild()), "http://127.0.0.1:1", "t", transport, Path("calls.jsonl")
+        )
+        assert [await sidecar.spoken("r1") for _ in range(3)] == [None] * 3
+
+    asyncio.run(main())
+
+
+def test_clients_may_send_a_call_again_unless_the_run_says_no(tmp_path: Path) -> None:
+    async def check(sidecar: Sidecar) -> None:
+        body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "ERR:429"}]})
+        headers.append((await sidecar.complete("r1", body, 9)).header(b"x-should-retry"))
+
+    headers: list[str | None] = []
+    with MockProvider() as provider:
+        for retries in (True, False):
+            (tmp_path / "ready.json").unlink(missing_ok=True)
+            with_sidecar(spec(tmp_path, provider.url, client_retries=retries), check)
+    assert headers == [None, "false"]
