@@ -56,9 +56,17 @@ conformance: $(VENV)/.ready-dev ## hold the bridge to every scripted exchange
 conformance-peers: $(VENV)/.ready-dev | $(UV) ## hold other proxies to them as well, each installed on first use
 	$(BIN)/python scripts/conformance_peers.py $(ARGS)
 
+.PHONY: interop
+interop: $(VENV)/.ready-dev | $(UV) ## run rollouts of the real osmosis-ai, and ours under its supervisor
+	$(BIN)/python -m pytest -q -m interop tests/interop $(ARGS)
+
 .PHONY: faults
 faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
+
+.PHONY: interop
+interop: $(VENV)/.ready-dev ## run rollouts of osmosis-ai under our runner, and ours under its (packages go to .cache)
+	$(BIN)/python -m pytest -q -m interop tests/interop $(ARGS)
 
 .PHONY: fmt
 fmt: $(VENV)/.ready-dev ## format the code and apply the fixes that are safe

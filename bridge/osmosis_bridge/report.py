@@ -17,7 +17,16 @@ from osmosis_bridge.errors import Refused
 from osmosis_bridge.policy import CHAT, Envelope, Policy, admit
 
 Became = Literal[
-    "forwarded", "value changed", "set by the bridge", "stripped as control", "ignored", "refused"
+    "forwarded",
+    "renamed to",
+    "moved to",
+    "value changed",
+    "left out",
+    "set by the bridge",
+    "set by the translator",
+    "stripped as control",
+    "ignored",
+    "refused",
 ]
 _SHOWN = 200
 
@@ -30,7 +39,8 @@ Source = Literal["top level", "extra_body", "bridge"]
 class FieldReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """One field: where it came from, what became of it, and where it stands in the outgoing body.
 
-    `before` and `after` are JSON texts, cut at 200 characters; `at` is a path such as `stream_options`.
+    `before` and `after` are JSON texts, cut at 200 characters; `at` is a path such as `stream_options`;
+    `why` is said where the translator changed or refused something.
     """
 
     field: str
@@ -39,6 +49,7 @@ class FieldReport(msgspec.Struct, frozen=True, omit_defaults=True):
     at: str | None = None
     before: str | None = None
     after: str | None = None
+    why: str | None = None
 
 
 class ForwardingReport(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -155,4 +166,41 @@ def _shown(name: str, raw: Raw) -> str:
     if is_control(name):
         return "…"
     text = bytes(raw).decode("utf-8", "replace")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def translated(report: ForwardingReport, status: int, answer: bytes) -> ForwardingReport:
+    """A report of the native lane: what the bridge kept back, and what the translator's `answer` says of the rest."""
+    kept_back = tuple(row for row in report.fields if row.at is None)
+    origins: dict[str, Source] = {row.field: row.origin for row in report.fields}
+    found = msgspec.json.decode(answer)
+    if status != 200:
+        error = found["error"]
+        refused = tuple(
+            FieldReport(row.field, row.origin, "refused", before=row.before)
+            for row in report.fields
+            if row.at is not None and row.field == error.get("param")
+        )
+        return msgspec.structs.replace(
+            report, lane="native", accepted=False, fields=kept_back + refused, error=error, outgoing=None
+        )
+    rows = tuple(
+        FieldReport(
+            field=row["field"],
+            origin=origins.get(row["field"], "bridge"),
+            became=row["became"],
+            at=row.get("at"),
+            before=_as_text(row.get("before")),
+            after=_as_text(row.get("after")),
+            why=row.get("why"),
+        )
+        for row in found["fields"]
+    )
+    return msgspec.structs.replace(report, lane="native", fields=kept_back + rows, outgoing=found["outgoing"])
+
+
+def _as_text(value: object) -> str | None:
+    if value is None:
+        return None
+    text = msgspec.json.encode(value).decode()
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

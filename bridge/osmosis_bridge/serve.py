@@ -29,6 +29,15 @@ from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Entry, Headers, Recorder
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
+from osmosis_bridge.exchanges import (
+    ERROR_BODY_LIMIT,
+    as_refusal,
+    content_type,
+    drain,
+    error_body,
+    request_id,
+    transport_failure,
+)
 from osmosis_bridge.heartbeat import Heartbeat
 from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.policy import Policy, admit
@@ -36,31 +45,18 @@ from osmosis_bridge.provider_errors import read_failure
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt, Attempts
 from osmosis_bridge.reply import Reply
-from osmosis_bridge.report import ForwardingReport, explain
+from osmosis_bridge.report import ForwardingReport, explain, translated
 from osmosis_bridge.sse import comment
 from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
 
 _SSE: Headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
 _JSON: Headers = ((b"content-type", b"application/json"),)
-_ERROR_BODY_LIMIT = 1024 * 1024
 _REPLY_LIMIT = 512 * 1024 * 1024
-_DRAIN_S = 0.5
 _RELAYED = frozenset(
     (b"retry-after", b"retry-after-ms", b"x-should-retry", b"x-request-id", b"request-id", b"openai-processing-ms",
      b"openai-version", b"x-generation-id", b"cf-ray")
 )  # fmt: skip
 _RELAYED_PREFIXES = (b"x-ratelimit-", b"anthropic-ratelimit-")
-_REQUEST_IDS = (b"x-request-id", b"request-id", b"x-generation-id")
-_TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {
-    "connect": (502, "upstream_unreachable"),
-    "tls": (502, "upstream_tls"),
-    "timeout_connect": (504, "upstream_timeout"),
-    "timeout_idle": (504, "upstream_timeout"),
-    "timeout_total": (504, "upstream_timeout"),
-    "cut": (502, "upstream_cut"),
-    "malformed": (502, "invalid_upstream_reply"),
-    "too_large": (502, "upstream_reply_too_large"),
-}
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -129,8 +125,24 @@ class Bridge:
             self.in_flight -= 1
             entry.settle_lost()
 
-    def explain(self, body: bytes, dialect: Dialect) -> ForwardingReport:
-        """What would become of a request; nothing is sent and nothing recorded."""
+    async def explain(self, body: bytes, dialect: Dialect) -> ForwardingReport:
+        """What would become of a request; nothing is sent and nothing recorded.
+
+        On the native lane the process that translates is asked for the request it would send.
+        """
+        report = self._policy_report(body, dialect)
+        if self.target.lane == "wire" or not report.accepted:
+            return report
+        sent = admit(body, self.policy, dialect.envelope)
+        try:
+            exchange = await self.transport.open(
+                b"POST", self.target.endpoint, b"/explain", self.target.plain_headers, sent.body
+            )
+            return translated(report, exchange.status, await exchange.whole(ERROR_BODY_LIMIT))
+        except TransportError as error:
+            raise transport_failure(error, self.redactor) from None
+
+    def _policy_report(self, body: bytes, dialect: Dialect) -> ForwardingReport:
         target = self.target
 
         def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
@@ -199,13 +211,14 @@ class Bridge:
                 admitted.body,
             )
         except TransportError as error:
-            raise self._transport_failure(error) from None
+            raise transport_failure(error, self.redactor) from None
         try:
             entry.headers = self._relayed_headers(exchange.headers)
-            entry.upstream_request_id = _request_id(entry.headers)
+            entry.upstream_request_id = request_id(entry.headers)
             if not 200 <= exchange.status <= 299:
-                body = await _error_body(exchange)
-                raise read_failure(exchange.status, body, self.redactor, entry.headers)
+                body = await error_body(exchange)
+                failure = read_failure(exchange.status, body, self.redactor, entry.headers)
+                raise as_refusal(failure) if self._is_refusal(exchange) else failure
         except BaseException:
             exchange.close()
             raise
@@ -220,8 +233,8 @@ class Bridge:
         except TransportError as error:
             if error.reason == "cut":
                 entry.status = "truncated"
-            raise self._transport_failure(error) from None
-        if _content_type(exchange) == b"text/event-stream":
+            raise transport_failure(error, self.redactor) from None
+        if content_type(exchange) == b"text/event-stream":
             raise UpstreamFailed(
                 "the provider answered a plain request with a stream of events", code="invalid_upstream_reply"
             )
@@ -239,7 +252,7 @@ class Bridge:
     ) -> None:
         """Pass a stream on as it comes, all but its end; record it; send the end."""
         first = b""
-        if _content_type(exchange) != b"text/event-stream":
+        if content_type(exchange) != b"text/event-stream":
             first = await self._first_of_stream(entry, admitted, exchange)
         stream = entry.dialect.open_stream(admitted, self.redactor)
         entry.reading = stream.reading
@@ -247,7 +260,7 @@ class Bridge:
             try:
                 piece = first or await exchange.chunk()
             except TransportError as error:
-                stream.fail(self._transport_failure(error), "truncated")
+                stream.fail(transport_failure(error, self.redactor), "truncated")
                 break
             first = b""
             out = stream.feed(piece) if piece else stream.finish()
@@ -263,7 +276,7 @@ class Bridge:
                 await reply.send(out)
         await beat.stop()
         await self._end(entry, stream, reply)
-        await _drain(exchange)
+        await drain(exchange)
 
     async def _end(self, entry: Entry, stream: Stream, reply: Reply) -> None:
         failure = stream.failure
@@ -284,16 +297,20 @@ class Bridge:
         try:
             first = await exchange.chunk()
         except TransportError as error:
-            raise self._transport_failure(error) from None
+            raise transport_failure(error, self.redactor) from None
         if first.lstrip()[:1] not in (b"{", b"[", b"<"):
             return first
         _, entry.outcome_hint = entry.dialect.read_reply(
-            first + await _error_body(exchange), admitted, self.redactor
+            first + await error_body(exchange), admitted, self.redactor
         )
         raise UpstreamFailed(
             "the provider answered a request for a stream with one JSON body; ask for a plain reply instead",
             code="invalid_upstream_stream",
         )
+
+    def _is_refusal(self, exchange: Exchange) -> bool:
+        """Whether the native lane's own process refused the call; no provider was asked then."""
+        return self.target.lane == "native" and exchange.header(b"x-osmosis-error-origin") == b"bridge"
 
     def _request_headers(self, entry: Entry, admitted: Admitted) -> Headers:
         target, dialect = self.target, entry.dialect
@@ -337,18 +354,6 @@ class Bridge:
         headers = (*self._reply_headers(entry, _JSON), *further, origin)
         await reply.whole(error.status, entry.for_error(headers), scrub(dialect.error_body(error)))
 
-    def _transport_failure(self, error: TransportError) -> BridgeError:
-        if error.reason == "no_slot":
-            return BridgeError(
-                "all connections to the provider are in use; try again shortly",
-                status=503,
-                code="upstream_busy",
-                headers=((b"retry-after", b"1"),),
-            )
-        status, code = _TRANSPORT_FAULTS[error.reason]
-        message = self.redactor.message(f"the provider could not answer: {error.detail}")
-        return UpstreamFailed(message, status=status, code=code)
-
     def _relayed_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> Headers:
         scrub = self.redactor.scrub
         return tuple(
@@ -358,33 +363,3 @@ class Bridge:
                 if name in _RELAYED or name.startswith(_RELAYED_PREFIXES)
             ]
         )
-
-
-async def _error_body(exchange: Exchange) -> bytes:
-    """What can be read of an error's body; a broken one is cut short, since the status already says what matters."""
-    try:
-        return await exchange.whole(_ERROR_BODY_LIMIT)
-    except TransportError:
-        return b""
-
-
-async def _drain(exchange: Exchange) -> None:
-    """Read the few bytes that end the provider's body, so that the connection can be used again."""
-    try:
-        async with asyncio.timeout(_DRAIN_S):
-            while await exchange.chunk():
-                pass
-    except (TransportError, TimeoutError):
-        return
-
-
-def _content_type(exchange: Exchange) -> bytes:
-    value = exchange.header(b"content-type") or b""
-    return value.partition(b";")[0].strip().lower()
-
-
-def _request_id(headers: Headers) -> str | None:
-    for name, value in headers:
-        if name in _REQUEST_IDS:
-            return value.decode("latin-1")[:200]
-    return None

@@ -5,6 +5,7 @@ It knows how a report is shown; what the report says is the bridge's.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ import msgspec
 
 from osmosis_bridge.config import ConfigError, parse
 from osmosis_bridge.dialects.table import DIALECTS
+from osmosis_bridge.errors import BridgeError
 from osmosis_bridge.explain import explain_request
+from osmosis_bridge.native_process import NativeLaneError
 from osmosis_bridge.report import FieldReport, ForwardingReport
 from osmosis_bridge.routing import RouteError
 from osmosis_cli import tables
@@ -70,8 +73,8 @@ def explain(invocation: Invocation, request_file: Path, **flags: Unpack[ExplainF
     given = {name: flags[name] for name in ("model", "api_base", "lane", "controls")}
     try:
         config = parse(given, None, "", dict(invocation.environ))
-        report = explain_request(config, body, flags["dialect"])
-    except (ConfigError, RouteError) as error:
+        report = asyncio.run(explain_request(config, body, flags["dialect"]))
+    except (ConfigError, RouteError, NativeLaneError, BridgeError) as error:
         raise CLIError(str(error)) from None
     return tables.show(invocation.out, report_result(report))
 
@@ -114,9 +117,11 @@ def report_result(report: ForwardingReport) -> OperationResult:
 
 def field_line(row: FieldReport) -> str:
     """What became of one field, in one line."""
-    place = f" at {row.at}" if row.at and row.at != row.field else ""
+    between = " " if row.became in ("renamed to", "moved to") else " at "
+    place = f"{between}{row.at}" if row.at and row.at != row.field else ""
     values = " -> ".join(value for value in (row.before, row.after) if value is not None)
-    return f"{row.became}{place}" + (f": {values}" if values and values != "…" else "")
+    why = f" ({row.why})" if row.why else ""
+    return f"{row.became}{place}" + (f": {values}" if values and values != "…" else "") + why
 
 
 def outgoing_lines(report: ForwardingReport) -> list[str]:

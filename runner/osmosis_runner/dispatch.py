@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 SETTLING_AT_ONCE = 256
 """Attempts that may be on their way to disk beside those in flight."""
-RETRIES = 2
-"""Times an item runs again after faults that are not its own."""
 DEATHS_IN_A_ROW = 16
 """Server deaths without a single result between them before the run gives up."""
 
@@ -70,6 +68,8 @@ class Means:
     log: RunLog
     observer: Observer
     patience: Patience = field(default_factory=Patience)
+    retries: int = 2
+    """Times an item runs again after faults that are not its own."""
 
 
 class Dispatcher:
@@ -228,7 +228,7 @@ class Dispatcher:
         """Record what a void attempt spent; its item runs again, unless that was tried too often."""
         record, item = ended.record, ended.item
         voided = self._voided[item] = self._voided.get(item, 0) + 1
-        if self.stopping.is_set() or voided <= RETRIES:
+        if self.stopping.is_set() or voided <= self._means.retries:
             record = msgspec.structs.replace(record, status="cancelled", reward=None)
             await self._means.recorder.keep(replace(ended, record=record))
             self._queue.put_back(item)

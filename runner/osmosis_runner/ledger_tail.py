@@ -83,6 +83,12 @@ class LedgerTail:
         strays, self._strays = self._strays, Sums(counted=False)
         return strays.beyond(Spend())
 
+    def writer_changed(self) -> None:
+        """Another bridge writes the file now: half a line that the last one left has been cut off."""
+        self._read()
+        self._offset -= len(self._rest)
+        self._rest = b""
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)

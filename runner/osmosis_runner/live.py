@@ -271,6 +271,7 @@ class Live:
             log=self.log,
             observer=self._observer,
             patience=setup.patience,
+            retries=setup.options.max_retries,
         )
         capacity = keeper.server.health.capacity
         asked = setup.options.max_in_flight or checked.config.batch_size

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 RESERVED = "manifest.json"
 TRAJECTORY = "trajectory.json"
 TRAJECTORY_LIMIT = 256 * 1024 * 1024
-_NOTHING = msgspec.Raw(b"null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class Transcript:
     """What a rollout said, as its server tells it in the result; JSON that nobody has looked into yet."""
 
     messages: msgspec.Raw
-    metrics: msgspec.Raw = _NOTHING
-    extra_fields: msgspec.Raw = _NOTHING
+    metrics: msgspec.Raw | None = None
+    extra_fields: msgspec.Raw | None = None
     label: str | None = None
     metadata: Mapping[str, Any] | None = None
     partial: bool = False
@@ -146,7 +145,9 @@ class Projector:
             return None
         return value
 
-    def _decoded(self, raw: msgspec.Raw) -> object:
+    def _decoded(self, raw: msgspec.Raw | None) -> object:
+        if raw is None:
+            return None
         try:
             return msgspec.json.decode(self.redactor.scrub(bytes(raw)))
         except (msgspec.DecodeError, ValueError, RecursionError):

@@ -6,7 +6,7 @@ The provider's credentials are in this process's environment and in no other's.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -87,34 +87,33 @@ _spoken = msgspec.json.Decoder(Spoken)
 class Sidecar:
     """A bridge that answers."""
 
-    def __init__(self, child: Child, url: str, token: str, transport: Transport, ledger: Path) -> None:
+    def __init__(self, child: Child, url: str, spec: SidecarSpec, transport: Transport) -> None:
         self.child = child
         self.url = url
-        self.ledger = ledger
-        """Where the ledger is, for messages; it may be renamed meanwhile."""
-        self._token = token
-        self._site = Site(transport, Endpoint.parse(url), bearer(token))
+        self.ledger = spec.ledger
+        """Where the ledger is now: it may be renamed while the bridge writes it."""
+        self._spec = spec
+        self._transport = transport
+        self._site = Site(transport, Endpoint.parse(url), bearer(spec.token))
 
     @classmethod
     async def start(cls, spec: SidecarSpec, transport: Transport, nursery: Nursery, heard: Heard) -> Sidecar:
         """Start a bridge and wait until it answers; raises `SidecarError`."""
-        environ = {**spec.environ, "OSMOSIS_BRIDGE_TOKEN": spec.token}
-        command = Command(_arguments(spec), spec.ledger.parent, environ, "the bridge")
-        try:
-            child = nursery.start(command, heard)
-        except OSError as error:
-            message = f"the bridge could not be started: {error.strerror}"
-            raise SidecarError(message) from None
-        try:
-            ready = await _ready(child, spec.ready_file)
-        except BaseException:
-            await child.kill()
-            raise
-        return cls(child, ready.url, spec.token, transport, spec.ledger)
+        child, url = await _started(spec, nursery, heard)
+        return cls(child, url, spec, transport)
+
+    async def restart(self, nursery: Nursery, heard: Heard) -> None:
+        """Start another in the place of a dead one, which goes on with its ledger; raises `SidecarError`.
+
+        It answers at another URL and knows nothing of the rollouts before.
+        """
+        spec = replace(self._spec, ledger=self.ledger)
+        self.child, self.url = await _started(spec, nursery, heard)
+        self._site = Site(self._transport, Endpoint.parse(self.url), bearer(spec.token))
 
     def bearer_of(self, rollout_id: str) -> str:
         """The bearer that is good for this rollout only."""
-        return rollout_bearer(self._token, rollout_id)
+        return rollout_bearer(self._spec.token, rollout_id)
 
     def base_url(self, rollout_id: str) -> str:
         """Where this rollout finds the model."""
@@ -157,6 +156,24 @@ class Sidecar:
 
     def _trouble(self, text: str) -> str:
         return self.child.describe_exit() if self.child.exited.is_set() else f"the bridge failed: {text}"
+
+
+async def _started(spec: SidecarSpec, nursery: Nursery, heard: Heard) -> tuple[Child, str]:
+    """A bridge that answers, and where."""
+    environ = {**spec.environ, "OSMOSIS_BRIDGE_TOKEN": spec.token}
+    command = Command(_arguments(spec), spec.ledger.parent, environ, "the bridge")
+    try:
+        spec.ready_file.unlink(missing_ok=True)
+        child = nursery.start(command, heard)
+    except OSError as error:
+        message = f"the bridge could not be started: {error.strerror}"
+        raise SidecarError(message) from None
+    try:
+        ready = await _ready(child, spec.ready_file)
+    except BaseException:
+        await child.kill()
+        raise
+    return child, ready.url
 
 
 def _arguments(spec: SidecarSpec) -> list[str]:

@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     mine = [item for item in items if HERE in item.path.parents]
     for item in mine:
         item.add_marker("interop")
-    if "interop" not in config.getoption("-m"):
+    if "interop" not in str(config.getoption("-m")):
         config.hook.pytest_deselected(items=mine)
         items[:] = [item for item in items if item not in mine]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interop_workspace import Bench, Finished, eventually, finished, make_osmosis_ai, rows_of
+from osmosis_runner.interpreters import search_path
 from rollouts_under_test import json_lines
 from tool_provider import ToolProvider
 
@@ -24,6 +25,8 @@ def command(osmosis_ai: Path, bench: Bench, dataset: Path) -> list[str]:
     bench.environ |= {
         "HOSTED_VLLM_API_BASE": bench.provider_url,
         "HOSTED_VLLM_API_KEY": "sk-the-providers-own-key",
+        # It leaves finding an interpreter to uv, which stumbles over a version manager's stand-ins.
+        "PATH": search_path(bench.environ),
     }
     words = [str(osmosis_ai), "--json", "eval", "run", "configs/eval/ours.toml", "--yes", "--name", "r"]
     return [*words, "--dataset-file", str(dataset), "--output", str(bench.output), "--max-in-flight", "4"]

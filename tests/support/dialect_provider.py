@@ -25,7 +25,6 @@ from typed_events import (
     responses_stream,
     said,
     text_events,
-    text_item,
     thought,
     used,
 )

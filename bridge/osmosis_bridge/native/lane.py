@@ -148,7 +148,8 @@ class Lane:
     def kwargs(self, plan: Plan, gate: Gate, *, stream: bool) -> dict[str, Json]:
         """The arguments of `acompletion`; the operator's last, so that no field stands in their place."""
         given: dict[str, Json] = {**plan.kwargs, "messages": gate.messages, "stream": stream}
-        if stream and gate.mode != "relay":
+        if stream and gate.witness.dialect == "other":
+            # Where the provider's own counts are read, LiteLLM need not count.
             given["stream_options"] = {"include_usage": True}
         return given | self._common()
 

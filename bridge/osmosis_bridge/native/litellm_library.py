@@ -30,7 +30,8 @@ _OURS: Final[Mapping[str, object]] = {
     "suppress_debug_info": True,
     "set_verbose": False,
     "num_retries": 0,
-    "turn_off_message_logging": True,
+    "disable_streaming_logging": True,
+    "disable_token_counter": True,
     "cache": None,
     "model_fallbacks": None,
 }

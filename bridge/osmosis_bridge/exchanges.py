@@ -1,0 +1,78 @@
+"""What a call needs to know of an exchange beside its answer: faults, kinds, ids, left-over bytes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from osmosis_bridge.entry import Headers
+from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
+from osmosis_bridge.redact import Redactor
+from osmosis_bridge.upstream import Exchange, TransportError
+
+ERROR_BODY_LIMIT = 1024 * 1024
+_DRAIN_S = 0.5
+_REQUEST_IDS = (b"x-request-id", b"request-id", b"x-generation-id")
+_TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {
+    "connect": (502, "upstream_unreachable"),
+    "tls": (502, "upstream_tls"),
+    "timeout_connect": (504, "upstream_timeout"),
+    "timeout_idle": (504, "upstream_timeout"),
+    "timeout_total": (504, "upstream_timeout"),
+    "cut": (502, "upstream_cut"),
+    "malformed": (502, "invalid_upstream_reply"),
+    "too_large": (502, "upstream_reply_too_large"),
+}
+
+
+def transport_failure(error: TransportError, redactor: Redactor) -> BridgeError:
+    """What a client is told of a fault of the transport: 502, 504 where time ran out, 503 where no slot was free."""
+    if error.reason == "no_slot":
+        return BridgeError(
+            "all connections to the provider are in use; try again shortly",
+            status=503,
+            code="upstream_busy",
+            headers=((b"retry-after", b"1"),),
+        )
+    status, code = _TRANSPORT_FAULTS[error.reason]
+    message = redactor.message(f"the provider could not answer: {error.detail}")
+    return UpstreamFailed(message, status=status, code=code)
+
+
+def as_refusal(failure: UpstreamFailed) -> BridgeError:
+    """A failure that was ours to make: nobody was asked."""
+    kind = Refused if failure.status < 500 else BridgeError
+    return kind(
+        failure.message, status=failure.status, type=failure.type, param=failure.param, code=failure.code
+    )
+
+
+async def error_body(exchange: Exchange) -> bytes:
+    """What can be read of an error's body; a broken one is cut short, since the status already says what matters."""
+    try:
+        return await exchange.whole(ERROR_BODY_LIMIT)
+    except TransportError:
+        return b""
+
+
+async def drain(exchange: Exchange) -> None:
+    """Read the few bytes that end the provider's body, so that the connection can be used again."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            while await exchange.chunk():
+                pass
+    except (TransportError, TimeoutError):
+        return
+
+
+def content_type(exchange: Exchange) -> bytes:
+    """The reply's media type, in lower case, without parameters."""
+    value = exchange.header(b"content-type") or b""
+    return value.partition(b";")[0].strip().lower()
+
+
+def request_id(headers: Headers) -> str | None:
+    """The provider's own id of the request, under any of its usual names."""
+    for name, value in headers:
+        if name in _REQUEST_IDS:
+            return value.decode("latin-1")[:200]
+    return None
