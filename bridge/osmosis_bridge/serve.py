@@ -24,11 +24,12 @@ from structlog.typing import FilteringBoundLogger
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome
 from osmosis_bridge.controls import header_list
+from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Entry, Headers, Recorder
-from osmosis_bridge.errors import BridgeError, UpstreamFailed
+from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
 from osmosis_bridge.exchanges import (
     ERROR_BODY_LIMIT,
     as_refusal,
@@ -158,6 +159,11 @@ class Bridge:
     async def _serve(self, entry: Entry, reply: Reply) -> None:
         """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""
         call = entry.call
+        if self.target.lane == "native" and entry.dialect is not CHAT_DIALECT:
+            raise Refused(
+                f"{self.target.provider} is reached by translating chat completions; send this to /chat/completions",
+                code="dialect_not_translated",
+            )
         entry.admitted = admit(call.body, self.policy, entry.dialect.envelope)
         if call.retry_count is None:
             await self._ask(entry, entry.admitted, reply)

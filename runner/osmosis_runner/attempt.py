@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from osmosis_runner.faults import SidecarError
 from osmosis_runner.journal import AttemptStatus, ErrorPhase, JournalRecord
 from osmosis_runner.ledger_tail import Call, LedgerTail, median_ttft_ms, provider_trouble, retries_of
 from osmosis_runner.projection import Transcript
@@ -22,6 +23,7 @@ from osmosis_runner.protocol import (
     RolloutInit,
     ServerLost,
 )
+from osmosis_runner.totals import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from osmosis_runner.plan import WorkItem
     from osmosis_runner.redaction import RunRedactor
     from osmosis_runner.rows import Row
-    from osmosis_runner.sidecar import Sidecar, Spoken, Totals
+    from osmosis_runner.sidecar import Sidecar, Spoken
+    from osmosis_runner.totals import Totals
 
 DEADLINE_MARGIN_S = 60.0
 """How long a server may take beyond both time limits before we stop waiting for it."""
@@ -67,6 +70,8 @@ class Ended:
     blocked_at: str | None = None
     transcript: Transcript | None = None
     """What the rollout said, as its server tells it, or as the bridge saw it."""
+    orphaned: bool = False
+    """The bridge died before it was closed."""
 
     @property
     def provider_answered(self) -> bool:
@@ -133,21 +138,36 @@ class Attempts:
         if transcript is None and not _succeeded(rollout):
             # Once it is closed the bridge has forgotten what it said.
             transcript = _heard(await self.sidecar.spoken(rollout.rollout_id), rollout.row)
-        totals = await self.sidecar.close(rollout.rollout_id)
+        totals = await self._closed(rollout.rollout_id)
         calls = self.tail.take(rollout.rollout_id)
+        orphaned = totals is None
+        if orphaned and not _succeeded(rollout):
+            # It had nobody to ask; what it said and did after that says nothing about it.
+            rollout.void = True
+            rollout.fault = Fault("bridge_lost", "provider", "the bridge died under it")
         status, fault = judge(rollout, calls)
         trouble = provider_trouble(calls) if status == "failed" else None
         reply = rollout.reply
         return Ended(
             rollout.item,
-            self._record(rollout, totals, calls, status, fault),
+            self._record(rollout, totals or totals_of(calls), calls, status, fault),
             calls,
             trouble,
             rollout.lost,
             reply.blocked_ms if reply else None,
             reply.blocked_at if reply else None,
             transcript,
+            orphaned,
         )
+
+    async def _closed(self, rollout_id: str) -> Totals | None:
+        """The totals of a rollout, or None when its bridge is dead: then its ledger tells. Raises `SidecarError`."""
+        try:
+            return await self.sidecar.close(rollout_id)
+        except SidecarError:
+            if await self.sidecar.is_dead():
+                return None
+            raise
 
     def _request(self, rollout: Rollout) -> RolloutInit:
         row, rollout_id = rollout.row, rollout.rollout_id

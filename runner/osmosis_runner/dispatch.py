@@ -15,7 +15,7 @@ import msgspec
 from osmosis_runner.attempt import Attempts, Ended, Rollout
 from osmosis_runner.errors import RunnerError
 from osmosis_runner.events import Warned
-from osmosis_runner.faults import LaunchError
+from osmosis_runner.faults import LaunchError, SidecarError
 from osmosis_runner.provider import ProviderWatch
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ SETTLING_AT_ONCE = 256
 """Attempts that may be on their way to disk beside those in flight."""
 DEATHS_IN_A_ROW = 16
 """Server deaths without a single result between them before the run gives up."""
+BRIDGE_DEATHS_IN_A_ROW = 4
+CANCEL_EVERY_S = 0.25
+"""Between two words to rollouts that they are to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Dispatcher:
         self._voided: dict[WorkItem, int] = {}
         self._lost: dict[WorkItem, Ended] = {}
         self._deaths = 0
+        self._bridge_deaths = 0
         self._asking = False
         self._burying = False
         self.stopped: Stop | None = None
@@ -139,8 +143,10 @@ class Dispatcher:
 
     @property
     def _may_start(self) -> bool:
-        """Whether server and provider are both thought to be there."""
-        return not (self._asking or self._burying or self._means.keeper.server.child.exited.is_set())
+        """Whether server, bridge and provider are all thought to be there."""
+        means = self._means
+        gone = means.keeper.server.child.exited.is_set() or means.attempts.sidecar.child.exited.is_set()
+        return not (self._asking or self._burying or gone)
 
     async def _change(self) -> None:
         await self._changed.wait()
@@ -204,6 +210,8 @@ class Dispatcher:
         if ended.lost:
             # It stays in flight for the queue until the server's death is dealt with.
             self._lost[ended.item] = ended
+        elif ended.record.status == "cancelled" and ended.orphaned:
+            await self._put_back(ended)
         elif ended.record.status == "cancelled":
             await self._again(ended)
         elif ended.provider_trouble is not None and not self.stopping.is_set():
@@ -222,17 +230,14 @@ class Dispatcher:
         self._queue.done(ended.item)
         self._attempted.pop(ended.item, None)
         self._voided.pop(ended.item, None)
-        self._deaths = 0
+        self._deaths = self._bridge_deaths = 0
 
     async def _again(self, ended: Ended) -> None:
         """Record what a void attempt spent; its item runs again, unless that was tried too often."""
         record, item = ended.record, ended.item
         voided = self._voided[item] = self._voided.get(item, 0) + 1
         if self.stopping.is_set() or voided <= self._means.retries:
-            record = msgspec.structs.replace(record, status="cancelled", reward=None)
-            await self._means.recorder.keep(replace(ended, record=record))
-            self._queue.put_back(item)
-            self._changed.set()
+            await self._put_back(ended)
             return
         if record.status == "cancelled":
             record = msgspec.structs.replace(
@@ -243,6 +248,13 @@ class Dispatcher:
                 error_message=record.error_message or "the rollout server cancelled it again and again",
             )
         await self._keep(replace(ended, record=record))
+
+    async def _put_back(self, ended: Ended) -> None:
+        """Record what an attempt spent that does not count; its item runs again."""
+        record = msgspec.structs.replace(ended.record, status="cancelled", reward=None)
+        await self._means.recorder.keep(replace(ended, record=record))
+        self._queue.put_back(ended.item)
+        self._changed.set()
 
     async def _ask_provider(self) -> None:
         """Start nothing until the provider answers, or stop the run. One question at a time."""
@@ -313,11 +325,30 @@ class Dispatcher:
             self.stop(Stop("halted", error.message))
 
     async def _mind_bridge(self) -> None:
-        """A dead bridge ends the run."""
-        child = self._means.attempts.sidecar.child
-        await child.exited.wait()
-        await child.kill()
-        self.stop(Stop("halted", child.describe_exit()))
+        """Start another bridge in the place of every dead one, until the run stops."""
+        sidecar = self._means.attempts.sidecar
+        while True:
+            await sidecar.child.exited.wait()
+            await sidecar.child.kill()
+            how = sidecar.child.describe_exit()
+            self._means.log.error("bridge", how)
+            self._bridge_deaths += 1
+            if self._bridge_deaths > BRIDGE_DEATHS_IN_A_ROW:
+                self.stop(Stop("halted", f"the bridge keeps dying: {how}"))
+            # What runs has nobody left to ask, and the next bridge would not know it.
+            while self._running:
+                await self.cancel_in_flight()
+                await asyncio.sleep(CANCEL_EVERY_S)
+            if self.stopping.is_set():
+                return
+            self._means.observer.stage("restarting the bridge")
+            try:
+                await sidecar.restart()
+            except SidecarError as error:
+                self.stop(Stop("halted", error.message))
+                return
+            self._means.attempts.tail.writer_changed()
+            self._changed.set()
 
     def _say_blocked(self, ended: Ended) -> None:
         if ended.blocked_ms is None:

@@ -85,7 +85,6 @@ class LedgerTail:
 
     def writer_changed(self) -> None:
         """Another bridge writes the file now: half a line that the last one left has been cut off."""
-        self._read()
         self._offset -= len(self._rest)
         self._rest = b""
 

@@ -18,7 +18,7 @@ from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_runner.attempt import Attempts
 from osmosis_runner.bookkeeping import Bookkeeping
 from osmosis_runner.child import Nursery
-from osmosis_runner.dispatch import Dispatcher, Means, Patience, Stop
+from osmosis_runner.dispatch import CANCEL_EVERY_S, Dispatcher, Means, Patience, Stop
 from osmosis_runner.elsewhere import API_KEY_VARIABLE, ServerAddress
 from osmosis_runner.errors import RunnerError, StorageError
 from osmosis_runner.events import Warned
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
-CANCEL_EVERY_S = 0.25
 WATCH_EVERY_S = 1.0
 
 MOST_CONNECTIONS = 1000

@@ -47,7 +47,8 @@ class ProviderWatch:
         text = ""
         for delay in (*self._delays, None):
             finding = await probe(self._sidecar)
-            if finding.verdict == "good":
+            # Without a bridge nothing can be told; what is held tries again with the next one.
+            if finding.verdict == "good" or self._sidecar.child.exited.is_set():
                 return None
             text = finding.text or "no answer"
             if finding.verdict == "bad" or delay is None or stopping.is_set():

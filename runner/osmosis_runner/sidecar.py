@@ -5,8 +5,12 @@ The provider's credentials are in this process's environment and in no other's.
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +19,7 @@ from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.child import Child, Command, Heard, Nursery, until
 from osmosis_runner.faults import SidecarError
+from osmosis_runner.totals import Totals
 from osmosis_runner.web import Answer, Site, bearer, read_error
 
 if TYPE_CHECKING:
@@ -28,22 +33,11 @@ START_WITHIN_S = 60.0
 STOP_GRACE_S = 5.0
 CLOSE_WITHIN_S = 30.0
 SPOKEN_WITHIN_S = 10.0
+EXIT_LAG_S = 1.0
+"""How long after a broken connection a dying process may take to be dead."""
 
 
 KEPT = "the results recorded so far are safe; free space or mend the folder, then resume the run"
-
-
-class Totals(msgspec.Struct, frozen=True, gc=False):
-    """What the calls of one rollout used; None is unknown."""
-
-    calls: int = 0
-    tokens: int | None = None
-    max_context_tokens: int | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    calls_without_usage: int = 0
-    cost_usd: float | None = None
 
 
 class Spoken(msgspec.Struct, frozen=True):
@@ -80,6 +74,9 @@ class SidecarSpec:
     """Whether clients may send a call again that failed."""
 
 
+Begin = Callable[[SidecarSpec], Awaitable[tuple[Child, str]]]
+"""Starts a bridge; returns it and where it answers."""
+
 _totals = msgspec.json.Decoder(Totals, strict=False)
 _spoken = msgspec.json.Decoder(Spoken)
 
@@ -87,7 +84,10 @@ _spoken = msgspec.json.Decoder(Spoken)
 class Sidecar:
     """A bridge that answers."""
 
-    def __init__(self, child: Child, url: str, spec: SidecarSpec, transport: Transport) -> None:
+    def __init__(
+        self, child: Child, url: str, spec: SidecarSpec, transport: Transport, begin: Begin | None = None
+    ) -> None:
+        self._begin = begin
         self.child = child
         self.url = url
         self.ledger = spec.ledger
@@ -99,16 +99,26 @@ class Sidecar:
     @classmethod
     async def start(cls, spec: SidecarSpec, transport: Transport, nursery: Nursery, heard: Heard) -> Sidecar:
         """Start a bridge and wait until it answers; raises `SidecarError`."""
-        child, url = await _started(spec, nursery, heard)
-        return cls(child, url, spec, transport)
+        begin = partial(_started, nursery=nursery, heard=heard)
+        child, url = await begin(spec)
+        return cls(child, url, spec, transport, begin)
 
-    async def restart(self, nursery: Nursery, heard: Heard) -> None:
+    async def is_dead(self) -> bool:
+        """Whether a bridge that did not answer is dead, or dies within a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_LAG_S):
+                await self.child.exited.wait()
+        return self.child.exited.is_set()
+
+    async def restart(self) -> None:
         """Start another in the place of a dead one, which goes on with its ledger; raises `SidecarError`.
 
         It answers at another URL and knows nothing of the rollouts before.
         """
+        if self._begin is None:
+            raise SidecarError(self.child.describe_exit())
         spec = replace(self._spec, ledger=self.ledger)
-        self.child, self.url = await _started(spec, nursery, heard)
+        self.child, self.url = await self._begin(spec)
         self._site = Site(self._transport, Endpoint.parse(self.url), bearer(spec.token))
 
     def bearer_of(self, rollout_id: str) -> str:

@@ -148,8 +148,8 @@ class Lane:
     def kwargs(self, plan: Plan, gate: Gate, *, stream: bool) -> dict[str, Json]:
         """The arguments of `acompletion`; the operator's last, so that no field stands in their place."""
         given: dict[str, Json] = {**plan.kwargs, "messages": gate.messages, "stream": stream}
-        if stream and gate.witness.dialect == "other":
-            # Where the provider's own counts are read, LiteLLM need not count.
+        if stream and gate.mode != "relay":
+            # Otherwise LiteLLM stops reading before the provider's last words, its usage among them.
             given["stream_options"] = {"include_usage": True}
         return given | self._common()
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import CapturingLogger
 
@@ -652,3 +653,15 @@ def test_explaining_shows_the_request_that_would_be_sent_and_sends_nothing() -> 
     assert report.outgoing["url"] == "http://127.0.0.1:9/v1/chat/completions"
     assert {row.field: row.became for row in report.fields}["api_key"] == "stripped as control"
     assert (transport.sent, ledger.appends) == ([], 0)
+
+
+def test_on_the_native_lane_only_chat_completions_are_translated() -> None:
+    transport, ledger = FakeTransport(), FakeLedger()
+    bridge = a_bridge(transport, ledger)
+    bridge.target = msgspec.structs.replace(bridge.target, lane="native")
+    reply = FakeReply()
+    call = msgspec.structs.replace(a_call(b'{"messages":[],"max_tokens":1}'), dialect="messages")
+    asyncio.run(bridge.serve(call, reply))
+    assert reply.status == 400
+    assert ledger.records[0]["error_code"] == "dialect_not_translated"
+    assert transport.sent == []
