@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/.tools
+FRAMEWORKS := .cache/frameworks
 UV_VERSION := 0.13.9
 
 # The first interpreter that is new enough; `make PYTHON=python3.12 ...` chooses another.
@@ -64,9 +65,10 @@ interop: $(VENV)/.ready-dev | $(UV) ## run rollouts of the real osmosis-ai, and 
 faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
-.PHONY: interop
-interop: $(VENV)/.ready-dev ## run rollouts of osmosis-ai under our runner, and ours under its (packages go to .cache)
-	$(BIN)/python -m pytest -q -m interop tests/interop $(ARGS)
+.PHONY: frameworks
+frameworks: | check-python $(UV) ## let agent frameworks drive the bridge, in an environment of their own
+	@export UV_PROJECT_ENVIRONMENT=$(FRAMEWORKS); $(call sync,$(LOCKED) --no-default-groups --group frameworks)
+	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -W ignore tests/e2e/test_frameworks.py $(ARGS)
 
 .PHONY: fmt
 fmt: $(VENV)/.ready-dev ## format the code and apply the fixes that are safe

@@ -70,18 +70,33 @@ _PARAMETERS: Final = {
 }
 
 
-def _tool(**more: Any) -> list[dict[str, Any]]:
-    return [{"type": "function", "function": {"name": "weather", "description": "tells it", "parameters": _PARAMETERS} | more}]
+def _tool(**more: object) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {"name": "weather", "description": "tells it", "parameters": _PARAMETERS} | more,
+        }
+    ]
 
 
-def _schema(**more: Any) -> dict[str, Any]:
+def _schema(**more: object) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": _PARAMETERS} | more}
 
 
 _TOOLS: Final = {"tools": _tool()}
 _HI: Final = {"role": "user", "content": "hi"}
-_CALL: Final = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
-_PIXEL: Final = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_CALL: Final = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city":"Rome"}'},
+}
+_PIXEL: Final = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+    "AABJRU5ErkJggg=="
+)
+_SEEN: Final = {"type": "image_url", "image_url": {"url": _PIXEL}}
+_SEEN_WELL: Final = {"type": "image_url", "image_url": {"url": _PIXEL, "detail": "high"}}
+_MARKED: Final = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
 
 FIELDS: Final[dict[str, dict[str, Any]]] = {
     # A case: the field that is looked at comes first, what it needs beside it after it.
@@ -179,9 +194,9 @@ TURNS: Final[dict[str, list[dict[str, Any]]]] = {
     "turns: name": [_HI | {"name": "ann"}],
     "turns: refusal null": [_HI, {"role": "assistant", "content": "a", "refusal": None}, _HI],
     "turns: unknown field": [_HI | {"mood": "good"}],
-    "turns: image": [{"role": "user", "content": [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": _PIXEL}}]}],
-    "turns: image detail": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": _PIXEL, "detail": "high"}}]}],
-    "turns: cache_control": [{"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]}],
+    "turns: image": [{"role": "user", "content": [{"type": "text", "text": "see"}, _SEEN]}],
+    "turns: image detail": [{"role": "user", "content": [_SEEN_WELL]}],
+    "turns: cache_control": [{"role": "user", "content": [_MARKED]}],
     "turns: thinking_blocks": [
         _HI,
         {
@@ -210,7 +225,9 @@ def main(arguments: list[str]) -> int:
     print("\n".join(changes) or "nothing changed")
     lost = [change for change in changes if change.endswith("DROP")]
     if lost:
-        print(f"{len(lost)} fields are lost without a word; give them a rule first. The table is not written.")
+        print(
+            f"{len(lost)} fields are lost without a word; give them a rule first. The table is not written."
+        )
         return 1
     TABLE.write_text(_written(measured), encoding="utf-8")
     return 0
@@ -224,7 +241,9 @@ async def measure() -> Table:
         for case, fields in FIELDS.items():
             table[case][route] = await _cell(lane, {"messages": [_HI]} | fields, next(iter(fields)))
         for case, turns in TURNS.items():
-            table[case][route] = await _cell(lane, {"messages": turns} | ({"tools": _tool()} if "tool" in case else {}), None)
+            table[case][route] = await _cell(
+                lane, {"messages": turns} | ({"tools": _tool()} if "tool" in case else {}), None
+            )
     return table
 
 
@@ -245,9 +264,12 @@ def _stand_in_for_google() -> None:
     async def token(*_: object, **__: object) -> tuple[str, str]:
         return _KEY, "project"
 
+    def token_at_once(*_: object, **__: object) -> tuple[str, str]:
+        return _KEY, "project"
+
     base: Any = importlib.import_module("litellm.llms.vertex_ai.vertex_llm_base").VertexBase
     base._ensure_access_token_async = token  # noqa: SLF001 - there is no other door.
-    base._ensure_access_token = lambda *_, **__: (_KEY, "project")  # noqa: SLF001
+    base._ensure_access_token = token_at_once  # noqa: SLF001
 
 
 async def _cell(lane: Lane, body: dict[str, Any], field: str | None) -> str:
@@ -262,7 +284,13 @@ async def _cell(lane: Lane, body: dict[str, Any], field: str | None) -> str:
     row = next((row for row in explained.rows if row.field == field), None)
     if row is None:
         return "DROP"
-    marks = {"forwarded": "=", "renamed to": f">{row.at}", "moved to": f">{row.at}", "value changed": f"~{row.at}", "left out": "-"}
+    marks = {
+        "forwarded": "=",
+        "renamed to": f">{row.at}",
+        "moved to": f">{row.at}",
+        "value changed": f"~{row.at}",
+        "left out": "-",
+    }
     return marks[row.became]
 
 

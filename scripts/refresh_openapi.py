@@ -18,6 +18,7 @@ from osmosis_bridge.accounts import Totals
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.report import ForwardingReport
+from osmosis_bridge.transcripts import Told
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
 Json = dict[str, Any]
@@ -184,6 +185,11 @@ def other_paths() -> Json:
             "get": get("usage", "Live totals of a rollout", "RolloutTotals", ROLLOUT_ID)
         },
         "/v1/rollouts/{rollout_id}/close": {"post": get("close", closing, "RolloutTotals", ROLLOUT_ID)},
+        "/v1/rollouts/{rollout_id}/transcript": {
+            "get": get(
+                "transcript", "What an open rollout said last, with --keep-transcripts", "Told", ROLLOUT_ID
+            )
+        },
         "/usage": {"get": get("usageOfAll", "Live totals of all rollouts", "WholeTotals")},
         "/health": {"get": {**get("health", "Whether calls are served", "Health"), "security": []}},
         "/metrics": {"get": metrics()},
@@ -244,7 +250,7 @@ def ref(name: str) -> Json:
 def schemas() -> Json:
     """What routes answer with."""
     _, found = msgspec.json.schema_components(
-        [Totals, ForwardingReport], ref_template="#/components/schemas/{name}"
+        [Totals, ForwardingReport, Told], ref_template="#/components/schemas/{name}"
     )
     totals: Json = found["Totals"]
     totals["required"] = ["calls", "calls_without_usage"]

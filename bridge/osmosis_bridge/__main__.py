@@ -57,52 +57,74 @@ def _with_default(flag: str, help_text: str) -> str:
     return f"{help_text} [default: {shown}]"
 
 
+OPTIONS: tuple[Option, ...] = (
+    _text(
+        "--model", "Model that answers every call, for example openrouter/openai/gpt-4o-mini.", "MODEL_PATH"
+    ),
+    _text(
+        "--api-base",
+        "Base URL of an OpenAI-compatible endpoint, for example http://127.0.0.1:8000/v1.",
+        "URL",
+    ),
+    _text(
+        "--api-key-env",
+        "Environment variable that holds the provider's key, instead of its usual one.",
+        "NAME",
+    ),
+    _choice("--lane", "How calls are sent: as JSON (wire) or translated (native).", "auto", "wire", "native"),
+    _text("--host", "Address to serve on; any but loopback needs OSMOSIS_BRIDGE_TOKEN.", "ADDRESS"),
+    _number("--port", "Port to serve on; 0 picks a free one.", int),
+    _text("--ledger", "File that call records are appended to, one JSON line each.", "FILE"),
+    click.option(
+        "--config",
+        "config_file",
+        default=None,
+        metavar="FILE",
+        help="TOML file with the same keys, with underscores.",
+    ),
+    _text("--ready-file", "File written once the bridge answers: its url, pid and model.", "FILE"),
+    _choice(
+        "--controls", "What to do with fields that are the operator's, such as api_key.", "strip", "reject"
+    ),
+    _number("--max-body-mb", "Largest request body in MiB.", int),
+    _number("--max-upstream-connections", "Most connections to the provider at once.", int),
+    _number("--connect-timeout-s", "Seconds to reach the provider.", float),
+    _number("--idle-timeout-s", "Seconds a provider may be silent; 0 waits for ever.", float),
+    _number("--total-timeout-s", "Seconds a whole reply may take; 0 sets no limit.", float),
+    _number("--slot-timeout-s", "Seconds a call may wait for a free connection.", float),
+    _number(
+        "--keepalive-s", "Seconds of silence on a stream after which a comment is sent; 0 sends none.", float
+    ),
+    _number(
+        "--plain-keepalive-s",
+        "Seconds after which a plain reply is begun with white space; 0 never does.",
+        float,
+    ),
+    _number("--grace-s", "Seconds that calls may take to finish after SIGTERM.", float),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="Further Host name to accept on loopback, for example a tunnel's; may be repeated.",
+    ),
+    _switch(
+        "--keep-transcripts", "Keep in memory what each open rollout said last, for the run that asks for it."
+    ),
+    _switch("--client-retries", "Let clients send a call again that failed."),
+    _choice("--log-format", "Log lines for people or as JSON.", "console", "json"),
+)
+"""The flags of `serve`, in the order of its help."""
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
 @bridge.command()
-@_text("--model", "Model that answers every call, for example openrouter/openai/gpt-4o-mini.", "MODEL_PATH")
-@_text(
-    "--api-base", "Base URL of an OpenAI-compatible endpoint, for example http://127.0.0.1:8000/v1.", "URL"
-)
-@_text(
-    "--api-key-env", "Environment variable that holds the provider's key, instead of its usual one.", "NAME"
-)
-@_choice("--lane", "How calls are sent: as JSON (wire) or translated (native).", "auto", "wire", "native")
-@_text("--host", "Address to serve on; any but loopback needs OSMOSIS_BRIDGE_TOKEN.", "ADDRESS")
-@_number("--port", "Port to serve on; 0 picks a free one.", int)
-@_text("--ledger", "File that call records are appended to, one JSON line each.", "FILE")
-@click.option(
-    "--config",
-    "config_file",
-    default=None,
-    metavar="FILE",
-    help="TOML file with the same keys, with underscores.",
-)
-@_text("--ready-file", "File written once the bridge answers: its url, pid and model.", "FILE")
-@_choice("--controls", "What to do with fields that are the operator's, such as api_key.", "strip", "reject")
-@_number("--max-body-mb", "Largest request body in MiB.", int)
-@_number("--max-upstream-connections", "Most connections to the provider at once.", int)
-@_number("--connect-timeout-s", "Seconds to reach the provider.", float)
-@_number("--idle-timeout-s", "Seconds a provider may be silent; 0 waits for ever.", float)
-@_number("--total-timeout-s", "Seconds a whole reply may take; 0 sets no limit.", float)
-@_number("--slot-timeout-s", "Seconds a call may wait for a free connection.", float)
-@_number(
-    "--keepalive-s", "Seconds of silence on a stream after which a comment is sent; 0 sends none.", float
-)
-@_number(
-    "--plain-keepalive-s", "Seconds after which a plain reply is begun with white space; 0 never does.", float
-)
-@_number("--grace-s", "Seconds that calls may take to finish after SIGTERM.", float)
-@click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Further Host name to accept on loopback, for example a tunnel's; may be repeated.",
-)
-@_switch(
-    "--keep-transcripts", "Keep in memory what each open rollout said last, for the run that asks for it."
-)
-@_switch("--client-retries", "Let clients send a call again that failed.")
-@_choice("--log-format", "Log lines for people or as JSON.", "console", "json")
+@_with_options
 def serve(config_file: str | None, **flags: object) -> None:
     """Serve an OpenAI-compatible endpoint for one model.
 

@@ -91,9 +91,7 @@ class Routes:
         Calls that are still running, such as those of a rollout that was just killed, may end first, for a short time.
         """
         self._admin(request)
-        rollout_id = request.path_params["rollout_id"]
-        if not valid_rollout_id(rollout_id):
-            raise Refused("not a rollout id", code="invalid_rollout_id")
+        rollout_id = _named(request)
         accounts, loop = self._bridge.accounts, asyncio.get_running_loop()
         accounts.close(rollout_id)
         deadline = loop.time() + _STRAGGLERS_S
@@ -115,7 +113,7 @@ class Routes:
         if transcripts is None:
             message = "no transcripts are kept; --keep-transcripts keeps them"
             raise Refused(message, status=404, type="not_found_error", code="no_transcripts")
-        told = msgspec.json.encode(transcripts.tell(request.path_params["rollout_id"]))
+        told = msgspec.json.encode(transcripts.tell(_named(request)))
         return Response(self._bridge.redactor.scrub(told), media_type="application/json")
 
     async def whole_usage(self, request: Request) -> Response:
@@ -159,6 +157,14 @@ class Routes:
         message = f"{request.method} is not for this route, {allowed} is"
         headers = ((b"allow", allowed.encode()),)
         return _failed(Refused(message, status=405, code="method_not_allowed", headers=headers))
+
+
+def _named(request: Request) -> str:
+    """The rollout in the path."""
+    rollout_id = str(request.path_params["rollout_id"])
+    if not valid_rollout_id(rollout_id):
+        raise Refused("not a rollout id", code="invalid_rollout_id")
+    return rollout_id
 
 
 def _headers(request: Request) -> dict[bytes, bytes]:

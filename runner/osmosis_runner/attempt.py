@@ -28,6 +28,7 @@ from osmosis_runner.totals import totals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from osmosis_runner.child import Child
     from osmosis_runner.config import EvalConfig
     from osmosis_runner.plan import WorkItem
     from osmosis_runner.redaction import RunRedactor
@@ -95,6 +96,8 @@ class Rollout:
     fault: Fault | None = None
     lost: bool = False
     """The server went away under it."""
+    bridge: Child | None = None
+    """The bridge that knows it."""
     void: bool = False
     """It ended through no fault of its own; its item runs again."""
 
@@ -116,6 +119,7 @@ class Attempts:
     async def carry_out(self, rollout: Rollout, client: RolloutClient) -> None:
         """Run the rollout on the server to its end; what went wrong is left on it."""
         self.tail.expect(rollout.rollout_id)
+        rollout.bridge = self.sidecar.child
         limit = self.config.agent_timeout_s + self.config.grader_timeout_s + DEADLINE_MARGIN_S
         try:
             async with asyncio.timeout(limit):
@@ -138,7 +142,7 @@ class Attempts:
         if transcript is None and not _succeeded(rollout):
             # Once it is closed the bridge has forgotten what it said.
             transcript = _heard(await self.sidecar.spoken(rollout.rollout_id), rollout.row)
-        totals = await self._closed(rollout.rollout_id)
+        totals = await self._closed(rollout)
         calls = self.tail.take(rollout.rollout_id)
         orphaned = totals is None
         if orphaned and not _succeeded(rollout):
@@ -160,12 +164,15 @@ class Attempts:
             orphaned,
         )
 
-    async def _closed(self, rollout_id: str) -> Totals | None:
+    async def _closed(self, rollout: Rollout) -> Totals | None:
         """The totals of a rollout, or None when its bridge is dead: then its ledger tells. Raises `SidecarError`."""
+        bridge = self.sidecar.child
+        if bridge is not rollout.bridge or bridge.exited.is_set():
+            return None
         try:
-            return await self.sidecar.close(rollout_id)
+            return await self.sidecar.close(rollout.rollout_id)
         except SidecarError:
-            if await self.sidecar.is_dead():
+            if await bridge.dies():
                 return None
             raise
 

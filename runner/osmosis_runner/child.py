@@ -28,6 +28,8 @@ CHUNK = 65_536
 LINES_KEPT = 20
 POLL_S = 0.05
 REAP_EVERY_S = 1.0
+EXIT_LAG_S = 1.0
+"""How long after a broken connection a dying process may take to be dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,13 @@ class Child:
             if self.last_lines
             else f"{text} and said nothing"
         )
+
+    async def dies(self) -> bool:
+        """Whether it is dead, or dies within a moment: its connections break before it is gone."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_LAG_S):
+                await self.exited.wait()
+        return self.exited.is_set()
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, SIGKILL to its whole group after the grace, and the rest of its output read."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from osmosis_bridge.upstream import TransportError
-from osmosis_runner.faults import PreflightError
+from osmosis_runner.faults import PreflightError, SidecarError
 from osmosis_runner.ledger_spend import PREFLIGHT_PREFIX
 from osmosis_runner.web import read_error
 
@@ -68,7 +68,7 @@ async def probe(sidecar: Sidecar) -> Finding:
     try:
         answer = await sidecar.complete(rollout_id, BODY, WITHIN_S)
         await sidecar.close(rollout_id)
-    except TransportError as error:
+    except (TransportError, SidecarError) as error:
         if sidecar.child.exited.is_set():
             return Finding("bad", sidecar.child.describe_exit())
         return Finding("again", str(error))

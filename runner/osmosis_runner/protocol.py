@@ -21,6 +21,9 @@ TERMINAL = ("success", "failure", "cancelled")
 PHASELESS = ("lease_expired", "internal_error")
 """Categories of failures that are neither the workflow's nor the grader's doing."""
 
+CALLBACK_FIELD = "completion_callback_url"
+"""What servers required before results were polled."""
+
 ADMIT_WITHIN_S = 60.0
 CANCEL_WITHIN_S = 5.0
 HEALTH_WITHIN_S = 5.0
@@ -238,16 +241,38 @@ def _read(decoder: msgspec.json.Decoder[Reply], answer: Answer) -> Reply:
         raise ServerLost(f"an unreadable reply: {error}") from None
 
 
+class _Wrong(msgspec.Struct):
+    """One field that FastAPI found wrong; it repeats the whole request beside it."""
+
+    msg: str
+    loc: list[str | int] = msgspec.field(default_factory=list[str | int])
+
+
+_wrongs = msgspec.json.Decoder(dict[Literal["detail"], list[_Wrong]])
+_words = msgspec.json.Decoder(dict[str, object])
+
+
 def _detail(answer: Answer) -> str:
     """The server's words, or the first of them, on one line."""
+    text = answer.body.decode("utf-8", "replace")
     try:
-        value: object = msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, ValueError):
-        value = None
-    if isinstance(value, dict):
-        value = value.get("detail") or value.get("error") or value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    text = value if isinstance(value, str) else answer.body.decode("utf-8", "replace")
-    return " ".join(text.split())[:300]
+        found = "; ".join(
+            f"{'.'.join(map(str, wrong.loc))}: {wrong.msg}" for wrong in _wrongs.decode(text)["detail"]
+        )
+    except (msgspec.DecodeError, KeyError):
+        found = _said(text)
+    if CALLBACK_FIELD in found:
+        found += " (a server of osmosis-ai before 0.3.3, which reports by callbacks; take a newer osmosis-ai)"
+    return " ".join(found.split())[:300]
+
+
+def _said(text: str) -> str:
+    try:
+        value = _words.decode(text)
+    except msgspec.DecodeError:
+        return text
+    said = value.get("detail") or value.get("error")
+    return said if isinstance(said, str) else text
 
 
 def _retry_after(answer: Answer) -> float:

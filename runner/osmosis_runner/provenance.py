@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from osmosis_runner.config import EvalConfig
     from osmosis_runner.jsontext import JsonObject
+    from osmosis_runner.options import RunOptions
 
 GIT_WITHIN_S = 3.0
 
@@ -29,6 +30,16 @@ def provenance(config: EvalConfig, workspace: Path) -> JsonObject:
         found["advanced"] = dict(config.advanced)
     found.update(_git_state(workspace))
     return found
+
+
+def launch_provenance(options: RunOptions) -> JsonObject:
+    """What was said of how the rollout server is started, where that is not in the rollout's folder."""
+    said: JsonObject = {
+        "python": options.python,
+        "rollout_command": list(options.rollout_command) if options.rollout_command else None,
+        "rollout_url": options.rollout_url,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def own_version() -> str:

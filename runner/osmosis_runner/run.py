@@ -23,7 +23,7 @@ from osmosis_runner.live import Live, Setup
 from osmosis_runner.options import RunOptions
 from osmosis_runner.outcome import Ending, RunOutcome, UnscoredRow
 from osmosis_runner.preparation import Prepared, prepare
-from osmosis_runner.provenance import provenance
+from osmosis_runner.provenance import launch_provenance, provenance
 from osmosis_runner.recorded import last_records
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rundir import Manifest, RunDir
@@ -108,7 +108,7 @@ def _manifest(options: RunOptions, prepared: Prepared) -> Manifest:
         run_name=prepared.name,
         created_at=now,
         inputs=prepared.checked.inputs,
-        provenance=provenance(prepared.checked.config, options.workspace),
+        provenance=provenance(prepared.checked.config, options.workspace) | launch_provenance(options),
     )
 
 

@@ -5,10 +5,8 @@ The provider's credentials are in this process's environment and in no other's.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,8 +31,6 @@ START_WITHIN_S = 60.0
 STOP_GRACE_S = 5.0
 CLOSE_WITHIN_S = 30.0
 SPOKEN_WITHIN_S = 10.0
-EXIT_LAG_S = 1.0
-"""How long after a broken connection a dying process may take to be dead."""
 
 
 KEPT = "the results recorded so far are safe; free space or mend the folder, then resume the run"
@@ -102,13 +98,6 @@ class Sidecar:
         begin = partial(_started, nursery=nursery, heard=heard)
         child, url = await begin(spec)
         return cls(child, url, spec, transport, begin)
-
-    async def is_dead(self) -> bool:
-        """Whether a bridge that did not answer is dead, or dies within a moment."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(EXIT_LAG_S):
-                await self.child.exited.wait()
-        return self.child.exited.is_set()
 
     async def restart(self) -> None:
         """Start another in the place of a dead one, which goes on with its ledger; raises `SidecarError`.

@@ -23,10 +23,8 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
 
 def totals_of(calls: Sequence[Mapping[str, Any]]) -> Totals:
     """The totals of a rollout whose bridge is gone, from the records that it left."""
-    usages = [
-        usage
-        for call in calls
-        if call.get("usage_source") == "provider" and isinstance(usage := call.get("usage"), Mapping)
+    usages: list[Mapping[str, Any]] = [
+        call["usage"] for call in calls if call.get("usage_source") == "provider" and call.get("usage")
     ]
     summed = {name: _sum(usage.get(name) for usage in usages) for name in _SUMMED}
     costs = [cost for call in calls if isinstance(cost := call.get("cost_usd"), float | int)]

@@ -70,7 +70,7 @@ class Bench:
     folder: Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
     with Loop().turning() as turning:
         yield turning
@@ -111,13 +111,13 @@ def wait_for(ready: Path, process: subprocess.Popen[bytes], folder: Path) -> str
     return json.loads(ready.read_text())["url"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bridge(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with serving(loop, tmp_path_factory.mktemp("bridge"), Knobs()) as bench:
         yield bench
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def small_bridge(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with serving(loop, tmp_path_factory.mktemp("small"), SMALL, *SMALL_FLAGS) as bench:
         yield bench

@@ -33,7 +33,10 @@ OPERATIONS = [(path, method) for path, item in DESCRIBED["paths"].items() for me
 @pytest.fixture(scope="module")
 def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeProcess]:
     folder = tmp_path_factory.mktemp("described")
-    with obliging_upstream() as url, bridge_process(folder, url, "--max-body-mb", "1") as running:
+    with (
+        obliging_upstream() as url,
+        bridge_process(folder, url, "--max-body-mb", "1", "--keep-transcripts") as running,
+    ):
         yield running
 
 

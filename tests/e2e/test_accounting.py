@@ -25,6 +25,7 @@ from osmosis_bridge.upstream.http import HttpTransport
 from soak import Caller, Order, comes_to_hold
 
 ROLLOUTS, CALLS = 200, 50
+HANGING_S = 50
 
 
 @dataclass
@@ -55,12 +56,17 @@ class Rollout:
         self.statuses.append(seen.status)
         return seen.body
 
+    async def asking(self, order: Order, mark: int | None = None) -> asyncio.Future[bytes]:
+        """A call that the upstream has, and that is not answered yet."""
+        asking = asyncio.ensure_future(self.ask(order, mark))
+        arrived = asyncio.ensure_future(self.upstream.arrival(order.id).wait())
+        await asyncio.wait({asking, arrived}, return_when=asyncio.FIRST_COMPLETED)
+        assert arrived.done(), f"{order.id} was answered before the upstream had it: {asking.result()!r}"
+        return asking
+
     async def leave(self, order: Order, mark: int | None = None) -> None:
         """Leave as soon as the upstream has the call."""
-        self.sent += 1
-        arrived = self.upstream.arrival(order.id)
-        asking = asyncio.ensure_future(self.caller.ask(order, mark))
-        await arrived.wait()
+        asking = await self.asking(order, mark)
         asking.cancel()
         with suppress(asyncio.CancelledError):
             await asking
@@ -108,9 +114,7 @@ async def replayed(rollout: Rollout, asked_id: str) -> None:
 async def joined(rollout: Rollout, asked_id: str) -> None:
     """A retry of a call that still runs waits for its reply."""
     order = rollout.order(asked_id, "slow")
-    arrived = rollout.upstream.arrival(order.id)
-    first = asyncio.ensure_future(rollout.ask(order, 0))
-    await arrived.wait()
+    first = await rollout.asking(order, 0)
     second = await rollout.ask(order, 1)
     assert second == await first
     rollout.replayed += 1
@@ -221,7 +225,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         serving = bridge_process(tmp_path_factory.mktemp("accounts"), upstream.url)
         bridge = await asyncio.to_thread(serving.__enter__)
         try:
-            return await whole_run(bridge, upstream)
+            async with asyncio.timeout(HANGING_S):
+                return await whole_run(bridge, upstream)
         finally:
             await asyncio.to_thread(serving.__exit__, None, None, None)
             await upstream.stop()

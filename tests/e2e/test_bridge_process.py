@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,23 @@ def upstream() -> Iterator[UpstreamThread]:
         yield serving
 
 
-def serve(folder: Path, *flags: str, **environ: str) -> BridgeProcess:
-    """A bridge that the test itself stops."""
-    files = ("--ready-file", str(folder / "ready.json"), "--ledger", str(folder / "calls.jsonl"))
-    return spawn(folder, *files, "--log-format", "json", *flags, environ=environment(**environ))
+Serve = Callable[..., BridgeProcess]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts bridges that the test itself stops; one that it does not, for it failed, is killed."""
+    started: list[BridgeProcess] = []
+
+    def start(folder: Path, *flags: str, **environ: str) -> BridgeProcess:
+        files = ("--ready-file", str(folder / "ready.json"), "--ledger", str(folder / "calls.jsonl"))
+        started.append(spawn(folder, *files, "--log-format", "json", *flags, environ=environment(**environ)))
+        return started[-1]
+
+    yield start
+    for bridge in started:
+        bridge.process.kill()
+        bridge.process.wait()
 
 
 def asked(bridge: BridgeProcess, played: Played, **fields: Any) -> httpx.Response:
@@ -105,7 +118,9 @@ class Running:
 # Starting.
 
 
-def test_the_ready_file_appears_whole_and_tells_the_truth(tmp_path: Path, upstream: UpstreamThread) -> None:
+def test_the_ready_file_appears_whole_and_tells_the_truth(
+    tmp_path: Path, upstream: UpstreamThread, serve: Serve
+) -> None:
     ready = tmp_path / "ready.json"
     ready.write_text("left over from a run that crashed")
     bridge = serve(tmp_path, "--model", MODEL, "--api-base", upstream.url, "--port", "0", **CREDENTIALS)
@@ -133,7 +148,7 @@ NEVER = (
 
 
 def test_a_bridge_is_ready_soon_and_small(
-    tmp_path: Path, upstream: UpstreamThread, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, upstream: UpstreamThread, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played = upstream.play(plain(completion()), plain('{"error":{"message":"no"}}', 500), plain(completion()))
     bridge = until_ready(
@@ -202,7 +217,7 @@ def test_ipv6_loopback_is_served(tmp_path: Path, upstream: UpstreamThread) -> No
         assert asked(bridge, upstream.play(plain(completion()))).status_code == 200
 
 
-def test_the_file_gives_what_flags_do_not(tmp_path: Path, upstream: UpstreamThread) -> None:
+def test_the_file_gives_what_flags_do_not(tmp_path: Path, upstream: UpstreamThread, serve: Serve) -> None:
     file = tmp_path / "bridge.toml"
     file.write_text(
         f'model = "{MODEL}"\napi_base = "{upstream.url}"\nport = 0\ncontrols = "reject"\nmax_body_mb = 1\n'
@@ -370,7 +385,7 @@ def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path, upstream: Upstr
 
 
 def test_what_was_recorded_survives_a_kill_and_the_next_bridge_goes_on(
-    tmp_path: Path, upstream: UpstreamThread
+    tmp_path: Path, upstream: UpstreamThread, serve: Serve
 ) -> None:
     played = upstream.play(plain(completion()))
     bridge = serve(tmp_path, "--model", MODEL, "--api-base", upstream.url, "--port", "0", **CREDENTIALS)

@@ -9,7 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,13 @@ def hosted(workspace: Workspace, host: str) -> Workspace:
 def trajectory(workspace: Workspace, row_index: int) -> dict[str, Any]:
     path = workspace.run_dir() / "trajectories" / f"row_{row_index}_run_0.json"
     return json.loads(path.read_text())
+
+
+def eventually(holds: Callable[[], Any], within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.02)
 
 
 def free_port() -> int:
@@ -136,6 +144,22 @@ def test_a_server_that_runs_already_is_used_and_left_running(tmp_path: Path, pro
         "source_digest"
         not in json.loads((workspace.run_dir("first") / "manifest.json").read_text())["inputs"]["rollout"]
     )
+
+
+def test_a_signal_ends_the_rollouts_on_a_server_that_goes_on_running(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(prompt="SLEEP:30")] * 3, batch_size=3)
+    port = free_port()
+    with running_host(port) as process:
+        running = workspace.start(rollout_url=f"http://127.0.0.1:{port}", skip_preflight=True)
+        eventually(lambda: len(provider.bodies) == 3)
+        running.send_signal(signal.SIGINT)
+        said, complaint = running.communicate(timeout=20)
+        assert json.loads(said) == {"ended": "interrupted", "signal": 2, "pending": 3}, complaint
+        assert process.poll() is None
+        # It was told to let go of all three, and did.
+        assert "stop (row" in (workspace.run_dir() / "logs.txt").read_text()
 
 
 def test_a_server_with_a_bearer_gets_it_from_the_environment(tmp_path: Path, provider: MockProvider) -> None:

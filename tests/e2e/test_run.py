@@ -353,20 +353,30 @@ def test_the_processes_of_a_killed_supervisor_end_by_themselves(
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_dead_bridge_halts_the_run_and_says_so(tmp_path: Path, provider: MockProvider) -> None:
-    rows = [row(prompt="SLEEP:0.2") for _ in range(40)]
-    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=2)
+def test_a_dead_bridge_is_replaced_and_the_run_goes_on(tmp_path: Path, provider: MockProvider) -> None:
+    rows = [row(prompt="SLEEP:0.1") for _ in range(16)]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=4)
 
     class Killer(Watcher):
         def item_finished(self, item: Any, progress: Any) -> None:
             super().item_finished(item, progress)
-            if len(self.items) == 2:
+            if len(self.items) == 3:
                 os.kill(bridge_of(workspace), signal.SIGKILL)
 
-    outcome = workspace.run(Killer())
-    assert outcome.ended == "halted"
-    assert "the bridge was killed by SIGKILL" in (outcome.reason or "")
-    assert outcome.pending > 0
+    watcher = Killer()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 16, 0)
+    assert "restarting the bridge" in watcher.stages
+    assert "the bridge was killed by SIGKILL" in read(workspace.run_dir() / "logs.txt")
+    finals = Counter(r["row_index"] for r in workspace.records() if r["status"] != "cancelled")
+    assert set(finals.values()) == {1}
+    told = sum(
+        call["usage"]["total_tokens"]
+        for call in json_lines(workspace.run_dir() / "calls.jsonl")
+        if not call["rollout_id"].startswith("preflight-") and "usage" in call
+    )
+    assert workspace.metrics()["summary"]["tokens_spent"] == told
+    assert len(provider.prompts) * 13 - told <= 4 * 13
 
 
 def test_a_complete_run_is_left_alone(tmp_path: Path, provider: MockProvider) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ FLAT = 1.1
 def test_clients_that_leave_at_random_leave_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running, found = uvloop.run(soak(tmp_path, CALLS, lambda _: None))
+    async def within_reason() -> tuple[Soak, list[str]]:
+        async with asyncio.timeout(50):
+            return await soak(tmp_path, CALLS, lambda _: None)
+
+    running, found = uvloop.run(within_reason())
     assert found == []
     assert running.left > CALLS / 10
     assert len(running.told) > CALLS / 2

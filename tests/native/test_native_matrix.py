@@ -15,12 +15,16 @@ pytestmark = pytest.mark.timeout(240)
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "refresh_native_matrix.py"
-TABLE: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "matrix.json").read_text(encoding="utf-8"))
+TABLE: dict[str, dict[str, str]] = json.loads(
+    (Path(__file__).parent / "matrix.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, dict[str, str]]:
-    done = subprocess.run([sys.executable, str(SCRIPT), "--measure"], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--measure"], capture_output=True, text=True, timeout=200, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -49,7 +53,9 @@ def cells() -> list[tuple[str, str, str]]:
 
 
 def test_no_field_is_lost_in_silence() -> None:
-    lost = [(case, route, cell) for case, route, cell in cells() if cell == "DROP" or cell.startswith("error")]
+    lost = [
+        (case, route, cell) for case, route, cell in cells() if cell == "DROP" or cell.startswith("error")
+    ]
     assert lost == []
 
 
@@ -84,7 +90,9 @@ def test_the_differences_are_told_cell_by_cell() -> None:
     try:
         import refresh_native_matrix
 
-        found: Any = refresh_native_matrix.differences({"a": {"x": "="}}, {"a": {"x": "!"}, "b": {"x": "DROP"}})
+        found: Any = refresh_native_matrix.differences(
+            {"a": {"x": "="}}, {"a": {"x": "!"}, "b": {"x": "DROP"}}
+        )
     finally:
         sys.path.remove(str(SCRIPT.parent))
     assert found == ["a | x: = -> !", "b | x: new -> DROP"]

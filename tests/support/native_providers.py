@@ -285,7 +285,8 @@ def _gemini(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
         return found | ({"usageMetadata": usage} if last and answer.usage else {})
 
     if "stream" not in asked.path:
-        text = [{"text": "".join(answer.text)}] if answer.text else []
+        signed = {"thoughtSignature": answer.signature} if answer.thinking and not answer.tool else {}
+        text = [{"text": "".join(answer.text)} | signed] if answer.text else []
         return "application/json", [json.dumps(part([*head, *text, *tail], last=True)).encode()]
     parts = [*head, *({"text": piece} for piece in answer.text), *tail]
     pieces = [_event(part([item], last=False)) for item in parts]

@@ -11,9 +11,11 @@ import msgspec
 
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.attempt import Ended
+from osmosis_runner.faults import SidecarError
 from osmosis_runner.journal import JournalRecord
 from osmosis_runner.plan import WorkItem
-from osmosis_runner.sidecar import Spoken, Totals
+from osmosis_runner.sidecar import Spoken
+from osmosis_runner.totals import Totals
 from osmosis_runner.web import Answer, Site
 
 Scripted = tuple[int, object] | TransportError
@@ -109,6 +111,9 @@ class FakeChild:
         self.pid = 0
         self.stopped: list[float] = []
 
+    async def dies(self) -> bool:
+        return self.exited.is_set()
+
     def describe_exit(self) -> str:
         return "the process exited with code 1"
 
@@ -131,6 +136,15 @@ class FakeSidecar:
         self.closed: list[str] = []
         self.told: Spoken | None = None
         self.heard: list[str] = []
+        self.restarts = 0
+        self.fault: SidecarError | None = None
+
+    async def restart(self) -> None:
+        await asyncio.sleep(0)
+        if self.fault:
+            raise self.fault
+        self.restarts += 1
+        self.child = FakeChild()
 
     def base_url(self, rollout_id: str) -> str:
         return f"http://bridge/v1/rollouts/{rollout_id}"

@@ -127,16 +127,21 @@ async def _stream(call: NativeCall, sender: _Sender) -> None:
     try:
         async with contextlib.aclosing(call.events()) as events:
             async for event in events:
-                if not event:
-                    continue
-                if not sender.started:
-                    await sender.start(200, [_SSE, *_passed_on(call.headers)])
-                await sender.send(event)
+                await _send_event(event, call, sender)
     except BridgeError as error:
         if not sender.started:
             raise
         await sender.send(encode_event(error.body()))
     await sender.end()
+
+
+async def _send_event(event: bytes, call: NativeCall, sender: _Sender) -> None:
+    """Send an event; the head of the reply with the first."""
+    if not event:
+        return
+    if not sender.started:
+        await sender.start(200, [_SSE, *_passed_on(call.headers)])
+    await sender.send(event)
 
 
 @contextlib.asynccontextmanager

@@ -98,10 +98,16 @@ def _texts(messages: list[dict[str, Json]]) -> Iterator[tuple[str, str]]:
             yield from _part_texts(part, f"{place}.content[{m}]")
         for m, call in enumerate(turn.get("tool_calls", ())):
             yield f"{place}.tool_calls[{m}].function.name", str(call["function"].get("name", ""))
-        for m, block in enumerate(turn.get("thinking_blocks") or ()):
-            for name in ("signature", "data"):
-                if as_object(block).get(name):
-                    yield f"{place}.thinking_blocks[{m}].{name}", block[name]
+        yield from _signatures(turn, place)
+
+
+def _signatures(turn: Mapping[str, Json], place: str) -> Iterator[tuple[str, str]]:
+    """What makes earlier thinking valid: the signature of a block, or the cipher that it is."""
+    for n, item in enumerate(as_items(turn.get("thinking_blocks"))):
+        block = as_object(item)
+        for name in ("signature", "data"):
+            if block.get(name):
+                yield f"{place}.thinking_blocks[{n}].{name}", str(block[name])
 
 
 def _part_texts(part: Json, place: str) -> Iterator[tuple[str, str]]:
@@ -155,6 +161,13 @@ def _check_marks(messages: list[dict[str, Json]], region: Json, family: Family) 
         )
 
 
+def _put_together(text: str, said: frozenset[str]) -> bool:
+    """Whether a text is made of texts that were said, and of nothing else that has words."""
+    for part in sorted(said, key=len, reverse=True):
+        text = text.replace(part, "")
+    return not any(character.isalnum() for character in text)
+
+
 def _check_nothing_invented(messages: list[dict[str, Json]], said: frozenset[str], region: Json) -> None:
     """Every text that the provider would read as part of the conversation was written by somebody."""
     written = ""
@@ -165,7 +178,7 @@ def _check_nothing_invented(messages: list[dict[str, Json]], said: frozenset[str
         if not isinstance(text, str) or text in said or not text.strip():
             continue
         written = written or "\0".join(strings(messages))
-        if text.strip() not in written:
+        if text.strip() not in written and not _put_together(text, said):
             shown = text if len(text) <= 60 else text[:59] + "…"
             raise refuse_turn(
                 "messages",

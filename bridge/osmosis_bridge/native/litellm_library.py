@@ -7,6 +7,7 @@ would hold them. What is asked of it is pinned by version, and by the matrix of 
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import warnings
@@ -77,7 +78,11 @@ def load(model_path: str, api_base: str | None) -> LiteLLM:
     """
     warnings.simplefilter("ignore")
     install()
+    # What is loaded stays; looking through it for garbage, again and again while it grows, would stall the door.
+    gc.disable()
     library = importlib.import_module("litellm")
+    gc.freeze()
+    gc.enable()
     for name, value in _OURS.items():
         setattr(library, name, value)
     for name in _CALLBACKS:

@@ -25,7 +25,7 @@ from osmosis_bridge.native.jsontree import (
     shown,
     words,
 )
-from osmosis_bridge.native.plan import CODE, Plan, Wanted, unsupported
+from osmosis_bridge.native.plan import CODE, Placed, Plan, Wanted, unsupported
 from osmosis_bridge.native.rule import Family
 
 Became = Literal["forwarded", "renamed to", "moved to", "value changed", "left out", "set by the translator"]
@@ -75,19 +75,19 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
             why = f"{shown(conflict.path)} is made from the rest of the request"
             raise unsupported(item.field, family, why) from None
     _mark_strict(body, plan, family)
-    rows = [_placed_row(item.field, item.path, item.value, body) for item in plan.placed]
+    rows = [_placed_row(item, body) for item in plan.placed]
     rows += [_wanted_row(wanted, body, family) for wanted in plan.wanted]
     rows += [FieldRow(name, "left out", why=why) for name, why in plan.left_out.items()]
     rows += _unasked(by_itself, rows, family)
     return rows
 
 
-def _placed_row(field: str, path: Path, value: Json, body: dict[str, Json]) -> FieldRow:
-    found = at(body, path)
-    if isinstance(value, dict) and isinstance(found, dict):
+def _placed_row(item: Placed, body: dict[str, Json]) -> FieldRow:
+    found = at(body, item.path)
+    if isinstance(item.value, dict):
         # Merged: more may stand there than we put.
-        found = {name: inner for name, inner in cast("dict[str, Json]", found).items() if name in value}
-    return _row(field, path, value, found)
+        found = {name: inner for name, inner in as_object(found).items() if name in item.value}
+    return _row(item.field, item.path, item.asked, found)
 
 
 def _row(field: str, path: Path, value: Json, found: Json) -> FieldRow:

@@ -19,11 +19,12 @@ _ENVELOPE: Final = frozenset({"model", "messages", "stream"})
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A value that we write into the outgoing body."""
+    """A value that we write into the outgoing body; `asked` is the client's, where ours differs."""
 
     field: str
     path: Path
     value: Json
+    asked: Json
     override: bool
 
 
@@ -67,7 +68,7 @@ def make_plan(fields: Mapping[str, Json], family: Family, asked: Asked) -> Plan:
         if rule.act == "absent":
             left_out[name] = rule.why
         elif rule.act == "place":
-            placed.append(Placed(name, rule.at[0], _value(rule, value), rule.override))
+            placed.append(Placed(name, rule.at[0], _value(rule, value), value, rule.override))
         else:
             kwargs[name] = value
             wanted.append(Wanted(name, rule.at, value, rule.check))

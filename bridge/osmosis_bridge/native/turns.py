@@ -14,7 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import Json, as_items, as_object, at
 from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.native.rule import Family
 
@@ -76,6 +76,8 @@ def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> d
     for name, value in members.items():
         if name == "content" or (value is not None and not (name in _EMPTY_SAYS_NOTHING and not value)):
             _check_turn_field(name, members, place, family, left_out, kept)
+    if family.reasoning == "signatures" and "tool_calls" in kept:
+        kept["tool_calls"] = [_with_signature(call) for call in as_items(kept["tool_calls"])]
     _check_content(kept, place, family)
     for n, call in enumerate(kept.get("tool_calls", ())):
         _check_call(call, f"{place}.tool_calls[{n}]")
@@ -116,6 +118,14 @@ def _check_reasoning(
             at,
             "reasoning goes back with its signature only: send the turn's thinking_blocks, or leave it out",
         )
+
+
+def _with_signature(call: Json) -> Json:
+    """Google's own place for a call's thought signature, as LiteLLM reads it."""
+    signature = at(call, ("extra_content", "google", "thought_signature"))
+    if not isinstance(signature, str) or as_object(call).get("provider_specific_fields"):
+        return call
+    return as_object(call) | {"provider_specific_fields": {"thought_signature": signature}}
 
 
 def _check_content(turn: dict[str, Json], place: str, family: Family) -> None:
@@ -183,6 +193,7 @@ def _check_call(call: Json, place: str) -> None:
 
 
 def parsed(text: str) -> Json:
+    """The value of a JSON text, None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

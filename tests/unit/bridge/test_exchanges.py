@@ -44,9 +44,9 @@ def test_the_request_id_is_found_under_any_usual_name_and_bounded() -> None:
 
 def test_the_media_type_stands_alone_in_lower_case() -> None:
     exchange = FakeExchange.__new__(FakeExchange)
-    exchange.header = lambda name: b"Text/Event-Stream; charset=utf-8"  # type: ignore[method-assign]
+    exchange.header = lambda name: b"Text/Event-Stream; charset=utf-8"
     assert content_type(exchange) == b"text/event-stream"
-    exchange.header = lambda name: None  # type: ignore[method-assign]
+    exchange.header = lambda name: None
     assert content_type(exchange) == b""
 
 
@@ -56,5 +56,5 @@ def test_a_body_that_breaks_off_is_no_second_error() -> None:
     async def whole(limit: int) -> bytes:
         raise TransportError("cut", "")
 
-    exchange.whole = whole  # type: ignore[method-assign]
+    exchange.whole = whole
     assert asyncio.run(error_body(exchange)) == b""

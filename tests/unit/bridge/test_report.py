@@ -17,7 +17,11 @@ POLICY = Policy("up/real")
 def report_on(body: bytes | dict[str, Any], policy: Policy = POLICY) -> ForwardingReport:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     return explain(
-        raw, policy, provider="fake", url="http://x/v1/chat/completions", headers=lambda _stream: {"accept": "*/*"}
+        raw,
+        policy,
+        provider="fake",
+        url="http://x/v1/chat/completions",
+        headers=lambda _stream: {"accept": "*/*"},
     )
 
 

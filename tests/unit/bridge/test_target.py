@@ -3,9 +3,7 @@ from osmosis_bridge.target import make_target
 
 
 def a_target(key: str | None = "k-123456"):
-    route = plan_route(
-        "org/m", api_base="http://127.0.0.1:9/v1", api_key_env=None, lane="auto", environ={}
-    )
+    route = plan_route("org/m", api_base="http://127.0.0.1:9/v1", api_key_env=None, lane="auto", environ={})
     return make_target(route, "http://127.0.0.1:9/v1?api-version=7", key)
 
 

@@ -14,10 +14,10 @@ def request_at(tmp_path: Path, body: object) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("format", ["rich", "plain"])
-def test_each_field_has_a_line_and_the_outgoing_request_is_shown(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize("output", ["rich", "plain"])
+def test_each_field_has_a_line_and_the_outgoing_request_is_shown(tmp_path: Path, output: str) -> None:
     body = {"messages": [], "seed": 1, "api_key": "sk-secret-value", "extra_body": {"top_k": 3}}
-    flags = [] if format == "rich" else [f"--{format}"]
+    flags = [] if output == "rich" else [f"--{output}"]
     done = osmosis(*flags, "bridge", "explain", request_at(tmp_path, body), "--model", MODEL)
     assert done.code == 0
     assert "api_key  (top level)" in done.stdout

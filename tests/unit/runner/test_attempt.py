@@ -24,7 +24,8 @@ from osmosis_runner.protocol import (
 )
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.rows import Row
-from osmosis_runner.sidecar import Sidecar, Spoken, Totals
+from osmosis_runner.sidecar import Sidecar, Spoken
+from osmosis_runner.totals import Totals
 from runner_fakes import FakeSidecar
 
 CONFIG = parse_config(
@@ -261,3 +262,39 @@ def test_retries_of_its_calls_are_in_the_record() -> None:
     busy = {"status": "upstream_error", "http_status": 429, "duration_ms": 1000, "started_at": started[0]}
     record = carry_out(FakeClient(SUCCESS), busy, {"status": "ok", "started_at": started[1]})[0].record
     assert (record.provider_retries, record.retry_wait_ms) == (1, 5000)
+
+
+def under_a_dying_bridge(result: ResultReply, *calls: dict[str, Any], closes: bool = True) -> Ended:
+    async def main() -> Ended:
+        sidecar = FakeSidecar(totals=Totals(calls=9, tokens=999))
+        tail = FakeTail(list(calls))
+        attempts = Attempts(CONFIG, cast("Sidecar", sidecar), cast("LedgerTail", tail), run_redactor({}, []))
+        rollout = Rollout.of(WorkItem(3, 1), 2, ROW)
+        await attempts.carry_out(rollout, cast("RolloutClient", FakeClient(result)))
+        if closes:
+            await sidecar.restart()
+        else:
+            sidecar.child.exited.set()
+        return await attempts.settle(rollout)
+
+    return asyncio.run(main())
+
+
+USED = {"usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, "usage_source": "provider"}
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_rollout_whose_bridge_died_is_void_and_its_ledger_says_what_it_spent(closes: bool) -> None:
+    failure = ResultReply("failure", err_message="connection refused", err_category="agent_error")
+    ended = under_a_dying_bridge(failure, {"status": "ok", **USED}, {"status": "ok", **USED}, closes=closes)
+    assert (ended.orphaned, ended.record.status, ended.record.error_type) == (
+        True,
+        "cancelled",
+        "bridge_lost",
+    )
+    assert (ended.record.calls, ended.record.tokens, ended.record.max_context_tokens) == (2, 14, 7)
+
+
+def test_a_rollout_that_had_succeeded_when_its_bridge_died_counts() -> None:
+    ended = under_a_dying_bridge(SUCCESS, {"status": "ok", **USED})
+    assert (ended.record.status, ended.record.reward, ended.record.tokens) == ("success", 0.5, 7)

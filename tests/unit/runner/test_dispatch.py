@@ -25,7 +25,7 @@ Behaviour = Callable[["Scene", Rollout], Awaitable[Ended]]
 class Scene:
     """Everything dispatch works with, faked: `behave` says how each rollout ends."""
 
-    def __init__(self, rows: int, places: int, behave: Behaviour, *steps: Step) -> None:
+    def __init__(self, rows: int, places: int, behave: Behaviour, *steps: Step, retries: int = 2) -> None:
         self.behave = behave
         self.sidecar = FakeSidecar(*steps)
         self.redactor = run_redactor({}, [])
@@ -38,6 +38,8 @@ class Scene:
         self.tallies = SimpleNamespace(dispatched=0)
         self.cancelled: list[str] = []
         self.watcher = Watcher()
+        self.tail = self
+        self.tail_resets = 0
         items = iter([WorkItem(number, 0) for number in range(rows)])
         means = Means(
             attempts=cast("Any", self),
@@ -49,6 +51,7 @@ class Scene:
             log=RunLog(self.watcher, str),
             observer=self.watcher,
             patience=Patience(provider_delays=(0.0, 0.0)),
+            retries=retries,
         )
         self.dispatcher = Dispatcher(means, places)
         self._ended: dict[str, Ended] = {}
@@ -59,9 +62,11 @@ class Scene:
         rollout.lost = self._ended[rollout.rollout_id].lost
 
     async def settle(self, rollout: Rollout) -> Ended:
-        if self.sidecar.child.exited.is_set():
-            raise SidecarError("the bridge is gone")
         return self._ended[rollout.rollout_id]
+
+    # As the ledger's tail:
+    def writer_changed(self) -> None:
+        self.tail_resets += 1
 
     # As the server's keeper and client:
     async def is_dead(self, server: Any) -> bool:
@@ -100,10 +105,11 @@ def dispatch(
     behave: Behaviour,
     *steps: Step,
     places: int = 4,
+    retries: int = 2,
     beside: Callable[[Scene], Awaitable[None]] | None = None,
 ) -> Scene:
     async def main() -> Scene:
-        scene = Scene(rows, places, behave, *steps)
+        scene = Scene(rows, places, behave, *steps, retries=retries)
         async with asyncio.timeout(9), asyncio.TaskGroup() as group:
             group.create_task(scene.dispatcher.run())
             if beside is not None:
@@ -260,16 +266,70 @@ def test_an_item_that_fails_with_a_healthy_provider_fails_in_the_end() -> None:
     assert (scene.statuses[0], scene.statuses[2]) == (["success"], ["success"])
 
 
-def test_a_dead_bridge_halts_the_run() -> None:
+def test_a_dead_bridge_is_replaced_and_what_it_failed_runs_again() -> None:
+    tried: dict[int, int] = {}
+
     async def behave(scene: Scene, rollout: Rollout) -> Ended:
-        if rollout.item.row_index == 2:
+        row = rollout.item.row_index
+        tried[row] = tried.get(row, 0) + 1
+        if row in (2, 5) and tried[row] == 1:
             scene.sidecar.child.exited.set()
+            return ended(row, "cancelled", orphaned=True)
         return await succeed(scene, rollout)
 
-    scene = dispatch(100, behave, places=1)
+    scene = dispatch(8, behave, places=1)
+    assert scene.dispatcher.stopped is None
+    assert scene.sidecar.restarts == 2
+    assert {statuses[-1] for statuses in scene.statuses.values()} == {"success"}
+    assert scene.statuses[2] == ["cancelled", "success"]
+    assert scene.watcher.stages == ["restarting the bridge"] * 2
+    assert scene.tail_resets == 2
+
+
+def test_rollouts_without_a_bridge_are_told_to_end_before_the_next_one_begins() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        row = rollout.item.row_index
+        if scene.sidecar.restarts:
+            return await succeed(scene, rollout)
+        if row == 3:
+            scene.sidecar.child.exited.set()
+        await until_true(lambda: rollout.rollout_id in scene.cancelled)
+        return ended(row, "cancelled", orphaned=True)
+
+    scene = dispatch(4, behave)
+    assert scene.statuses == {row: ["cancelled", "success"] for row in range(4)}
+
+
+def test_a_bridge_that_keeps_dying_halts_the_run() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        scene.sidecar.child.exited.set()
+        return ended(rollout.item.row_index, "cancelled", orphaned=True)
+
+    scene = dispatch(1, behave, places=1)
     assert scene.dispatcher.stopped is not None
     assert scene.dispatcher.stopped.kind == "halted"
-    assert len(scene.records) == 2
+    assert "the bridge keeps dying" in scene.dispatcher.stopped.reason
+    assert scene.sidecar.restarts == 4
+    assert set(scene.statuses[0]) == {"cancelled"}
+
+
+def test_a_bridge_that_cannot_start_again_halts_the_run() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        scene.sidecar.fault = SidecarError("no port is free")
+        scene.sidecar.child.exited.set()
+        return ended(rollout.item.row_index, "cancelled", orphaned=True)
+
+    scene = dispatch(5, behave, places=1)
+    assert scene.dispatcher.stopped == Stop("halted", "no port is free")
+    assert scene.statuses == {0: ["cancelled"]}
+
+
+def test_without_retries_an_item_fails_at_its_first_try() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        return out(1) if rollout.item.row_index == 1 else await succeed(scene, rollout)
+
+    scene = dispatch(3, behave, GOOD, places=1, retries=0)
+    assert scene.statuses == {0: ["success"], 1: ["failed"], 2: ["success"]}
 
 
 def test_a_full_disk_halts_the_run() -> None:

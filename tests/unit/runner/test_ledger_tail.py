@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,19 @@ def test_retries_of_a_rollout_are_counted_with_the_time_between() -> None:
     assert retries_of(calls) == Retries(2, 5_400)
     assert retries_of([refused("a"), call("a")]) == Retries(1, 0)
     assert retries_of([]) == Retries()
+
+
+def test_half_a_line_that_a_dead_bridge_left_is_not_taken_for_a_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    add(path, call("a"))
+    tail = LedgerTail(path)
+    tail.expect("a")
+    add(path, call("a", seq=1))
+    whole = path.stat().st_size
+    add(path, call("a", seq=2), end="")
+    assert tail.waits() == Waits()
+    os.truncate(path, whole)
+    tail.writer_changed()
+    add(path, call("a", seq=3))
+    assert [found["seq"] for found in tail.take("a")] == [1, 3]
+    tail.close()

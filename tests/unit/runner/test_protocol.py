@@ -65,6 +65,31 @@ def test_a_refusal_is_the_requests_fault(status: int) -> None:
         admit((status, {"detail": "told you"}))
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"plain\n words", ": plain words"),
+        ({"error": "broken"}, ": broken"),
+        ({"other": 1}, ': {"other":1}'),
+        ([1], ": [1]"),
+        (
+            {"detail": [{"loc": ["body", "label"], "msg": "must be text", "input": {"prompt": "private"}}]},
+            ": body.label: must be text",
+        ),
+    ],
+)
+def test_a_refusal_is_told_in_few_words(body: Any, words: str) -> None:
+    with pytest.raises(AdmissionRefused) as caught:
+        admit((422, body))
+    assert str(caught.value).endswith(words)
+
+
+def test_a_server_of_the_protocol_before_is_recognised() -> None:
+    missing = {"detail": [{"loc": ["body", "completion_callback_url"], "msg": "Field required", "input": {}}]}
+    with pytest.raises(AdmissionRefused, match="take a newer osmosis-ai"):
+        admit((422, missing))
+
+
 @pytest.mark.parametrize("step", [(500, {}), (503, {}), CUT, (202, b"no json"), (202, {"status": "queued"})])
 def test_anything_else_is_the_servers_and_is_not_tried_again(step: Any) -> None:
     with pytest.raises(ServerLost):

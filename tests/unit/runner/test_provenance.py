@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 from osmosis_runner.config import parse_config
-from osmosis_runner.provenance import own_version, provenance
+from osmosis_runner.options import RunOptions
+from osmosis_runner.provenance import launch_provenance, own_version, provenance
 
 TEXT = """
 [experiment]
@@ -48,3 +49,10 @@ def test_the_work_tree_is_described_and_a_change_noticed(tmp_path: Path) -> None
 def test_a_folder_that_is_no_work_tree_says_nothing(tmp_path: Path) -> None:
     found = provenance(parse_config(TEXT, Path("c.toml")), tmp_path / "missing")
     assert not any(name.startswith("git_") for name in found)
+
+
+def test_how_the_server_was_started_is_kept_where_the_folder_does_not_say_it() -> None:
+    plain = RunOptions(Path("c.toml"), Path("/w"), {})
+    assert launch_provenance(plain) == {}
+    typed = RunOptions(Path("c.toml"), Path("/w"), {}, rollout_command=("node", "x.js"), python="3.12")
+    assert launch_provenance(typed) == {"python": "3.12", "rollout_command": ["node", "x.js"]}

@@ -49,3 +49,12 @@ def test_it_holds_attempts_until_there_are_enough_to_be_suspicious() -> None:
     assert watch.trouble == f"trouble {SUSPICIOUS - 1}"
     assert watch.release() == held
     assert watch.holds == 0
+
+
+def test_without_a_bridge_nothing_is_said_of_the_provider() -> None:
+    async def main() -> str | None:
+        sidecar = FakeSidecar(DOWN, DOWN, DOWN)
+        sidecar.child.exited.set()
+        return await ProviderWatch(cast("Sidecar", sidecar), (0.0, 0.0)).ask(asyncio.Event())
+
+    assert asyncio.run(main()) is None

@@ -20,7 +20,12 @@ def after(*steps: tuple[int, str], rows: int = 4) -> Recorded:
 
 def test_the_last_final_record_of_an_item_counts() -> None:
     recorded = after((0, "failed"), (1, "success"), (0, "cancelled"), (0, "success"), (2, "skipped"))
-    assert list(recorded.standings) == [Standing.SUCCESS, Standing.SUCCESS, Standing.SKIPPED, Standing.PENDING]
+    assert list(recorded.standings) == [
+        Standing.SUCCESS,
+        Standing.SUCCESS,
+        Standing.SKIPPED,
+        Standing.PENDING,
+    ]
     assert recorded.items(Standing.SKIPPED, Standing.FAILED) == [(2, 0)]
     assert recorded.items(Standing.SUCCESS, most=1) == [(0, 0)]
     assert recorded.counts()[Standing.SUCCESS] == 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -71,13 +72,18 @@ def test_a_bridge_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert "Traceback" not in caught.value.message
 
 
+def faked(child: FakeChild, transport: ScriptedTransport) -> Sidecar:
+    given = spec(Path("/x"), "http://127.0.0.1:9/v1")
+    return Sidecar(cast("Child", child), "http://127.0.0.1:1", given, transport)
+
+
 def closing(script: Any, *, dead: bool = False) -> None:
     async def main() -> None:
         child = FakeChild()
         if dead:
             child.exited.set()
         transport = ScriptedTransport([script])
-        sidecar = Sidecar(cast("Child", child), "http://127.0.0.1:1", "t", transport, Path("/x/calls.jsonl"))
+        sidecar = faked(child, transport)
         await sidecar.close("r1")
 
     asyncio.run(main())
@@ -119,9 +125,7 @@ def test_what_an_open_rollout_said_is_heard_once_and_forgotten_when_it_is_closed
 def test_a_bridge_that_tells_nothing_is_no_fault() -> None:
     async def main() -> None:
         transport = ScriptedTransport([(404, {}), (200, b"no json"), TransportError("cut", "gone")])
-        sidecar = Sidecar(
-            cast("Child", FakeChild()), "http://127.0.0.1:1", "t", transport, Path("calls.jsonl")
-        )
+        sidecar = faked(FakeChild(), transport)
         assert [await sidecar.spoken("r1") for _ in range(3)] == [None] * 3
 
     asyncio.run(main())
@@ -138,3 +142,25 @@ def test_clients_may_send_a_call_again_unless_the_run_says_no(tmp_path: Path) ->
             (tmp_path / "ready.json").unlink(missing_ok=True)
             with_sidecar(spec(tmp_path, provider.url, client_retries=retries), check)
     assert headers == [None, "false"]
+
+
+def test_a_dead_bridge_is_replaced_by_one_that_goes_on_with_its_ledger(tmp_path: Path) -> None:
+    async def check(sidecar: Sidecar) -> None:
+        await sidecar.complete("r1", BODY, 9)
+        first, sidecar.ledger = sidecar.child, tmp_path / "moved.jsonl"
+        (tmp_path / "calls.jsonl").rename(sidecar.ledger)
+        os.kill(first.pid, signal.SIGKILL)
+        await first.exited.wait()
+        await sidecar.restart()
+        assert sidecar.child is not first
+        assert (await sidecar.complete("r2", BODY, 9)).status == 200
+        assert (await sidecar.close("r1")).calls == 0
+        assert sidecar.ledger.read_text().count("\n") == 2
+
+    with MockProvider() as provider:
+        with_sidecar(spec(tmp_path, provider.url), check)
+
+
+def test_a_bridge_that_nobody_can_start_again_has_failed() -> None:
+    with pytest.raises(SidecarError, match="exited with code 1"):
+        asyncio.run(faked(FakeChild(), ScriptedTransport([])).restart())

@@ -20,9 +20,7 @@ from runner_fakes import ended
         ({"status": "failed", "error_type": "cancelled", "error_phase": "server"}, Standing.THWARTED),
     ],
 )
-def test_what_was_not_the_items_own_doing_is_told_apart(
-    fields: dict[str, str], standing: Standing
-) -> None:
+def test_what_was_not_the_items_own_doing_is_told_apart(fields: dict[str, str], standing: Standing) -> None:
     assert standing_of(ended(0, **fields).record) is standing
 
 

@@ -1,6 +1,5 @@
 """A rollout for osmosis-ai that sends its one request itself, over connections that all rollouts share."""
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import os

@@ -1,6 +1,5 @@
 """A rollout for osmosis-ai with the OpenAI Agents SDK: an agent with one tool, its session as the sample."""
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import os

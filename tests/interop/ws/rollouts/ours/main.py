@@ -22,7 +22,7 @@ class Asker(AgentWorkflow):
         if metadata.get("mode") == "sleep":
             await asyncio.sleep(metadata["arg"])
         (ctx.artifacts_dir / "note.txt").write_text("kept")
-        reply = await ctx.client.chat.completions.create(model="policy", messages=ctx.prompt)  # pyright: ignore[reportArgumentType]
+        reply = await ctx.client.chat.completions.create(model="policy", messages=ctx.prompt)
         return AgentWorkflowOutput(messages=[*ctx.prompt, reply.choices[0].message.model_dump()])
 
 

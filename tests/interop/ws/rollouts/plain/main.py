@@ -3,7 +3,6 @@
 Metadata: `{"mode": MODE, "arg": VALUE}`; without it one call, graded by the product in the answer.
 """
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio

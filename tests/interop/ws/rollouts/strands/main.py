@@ -1,6 +1,5 @@
 """A rollout for osmosis-ai with Strands Agents: an agent with one tool, its messages as the sample."""
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import os

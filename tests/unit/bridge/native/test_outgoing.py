@@ -1,0 +1,125 @@
+"""The post-condition on what LiteLLM would send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osmosis_bridge.errors import Refused
+from osmosis_bridge.native.families.anthropic import ANTHROPIC
+from osmosis_bridge.native.families.bedrock import CONVERSE
+from osmosis_bridge.native.families.gemini import GEMINI
+from osmosis_bridge.native.families.other import OTHER
+from osmosis_bridge.native.outgoing import FieldRow, missing_words, not_a_call, settle, without_false_strict
+from osmosis_bridge.native.plan import make_plan
+from osmosis_bridge.native.rule import Asked, Family
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "f", "description": "d", "parameters": {"type": "object", "title": "T"}},
+}
+
+
+def settled(
+    family: Family, fields: dict[str, Any], body: dict[str, Any], *, signed: bool = False
+) -> dict[str, FieldRow]:
+    asked = Asked(
+        fields, supported=frozenset({"tools", "tool_choice", "response_format", "reasoning_effort"})
+    )
+    rows = settle(body, make_plan(fields, family, asked), family, signed=signed)
+    return {row.field: row for row in rows}
+
+
+def test_a_field_is_reported_by_where_it_stands() -> None:
+    rows = settled(
+        ANTHROPIC,
+        {"temperature": 0.5, "stop": "A", "user": "u", "reasoning_effort": "low", "n": 1},
+        {"thinking": {"type": "enabled"}, "max_tokens": 4096},
+    )
+    assert rows["temperature"] == FieldRow("temperature", "forwarded", "temperature")
+    assert rows["stop"].became == "value changed"
+    assert rows["stop"].after == ["A"]
+    assert rows["user"] == FieldRow("user", "moved to", "metadata.user_id")
+    assert rows["reasoning_effort"].after == {"type": "enabled"}
+    assert rows["n"].became == "left out"
+    assert rows["max_tokens"] == FieldRow("max_tokens", "set by the translator", "max_tokens", after=4096)
+
+
+def test_a_translated_field_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Refused) as caught:
+        settled(CONVERSE, {"temperature": 0.5}, {"inferenceConfig": {"temperature": 0.7}})
+    assert caught.value.param == "temperature"
+    assert settled(CONVERSE, {"temperature": 0.5}, {"inferenceConfig": {"temperature": 0.5}})[
+        "temperature"
+    ].at
+
+
+def test_a_name_that_the_conversation_takes_is_a_conflict() -> None:
+    with pytest.raises(Refused) as caught:
+        settled(ANTHROPIC, {"system": "mine"}, {"system": "theirs"})
+    assert caught.value.param == "system"
+    body: dict[str, Any] = {}
+    settled(ANTHROPIC, {"system": "mine"}, body)
+    assert body == {"system": "mine"}
+
+
+def test_nothing_is_put_into_a_signed_request() -> None:
+    with pytest.raises(Refused):
+        settled(ANTHROPIC, {"tags": ["a"]}, {}, signed=True)
+
+
+def test_objects_of_the_client_s_are_merged_with_what_stands_there() -> None:
+    body: dict[str, Any] = {}
+    rows = settled(GEMINI, {"temperature": 0.5, "generationConfig": {"topK": 3}}, body)
+    assert body == {"generationConfig": {"temperature": 0.5, "topK": 3}}
+    assert rows["generationConfig"].became == "forwarded"
+
+
+def test_strict_is_set_on_the_tools_that_ask_for_it() -> None:
+    strict = {"type": "function", "function": {**TOOL["function"], "name": "g", "strict": True}}
+    body = {
+        "tools": [
+            {"name": "f", "description": "d", "input_schema": {"type": "object"}},
+            {"name": "g", "description": "d"},
+        ]
+    }
+    settled(ANTHROPIC, {"tools": [TOOL, strict]}, body)
+    assert [tool.get("strict") for tool in body["tools"]] == [None, True]
+
+
+def test_a_tool_that_lost_a_word_is_refused_and_titles_are_none() -> None:
+    sent = {
+        "toolConfig": {
+            "tools": [{"toolSpec": {"name": "f", "description": "d", "inputSchema": {"type": "object"}}}]
+        }
+    }
+    assert settled(CONVERSE, {"tools": [TOOL]}, sent)["tools"].at == "toolConfig.tools"
+    limited = {
+        "type": "function",
+        "function": {**TOOL["function"], "parameters": {"type": "object", "minProperties": 2}},
+    }
+    with pytest.raises(Refused):
+        settled(CONVERSE, {"tools": [limited]}, sent)
+
+
+def test_a_dialect_without_a_table_must_show_the_field_under_its_name() -> None:
+    rows = settled(OTHER, {"x_new": 3}, {"params": {"xNew": 3}})
+    assert rows["x_new"].became in ("forwarded", "moved to")
+    with pytest.raises(Refused):
+        settled(OTHER, {"x_new": 3}, {"params": {"other": 3}})
+    assert settled(OTHER, {"x_list": ["a", "b"]}, {"params": {"x_list": ["a", "b"]}})
+
+
+def test_false_strictness_and_nulls_say_nothing() -> None:
+    assert without_false_strict([{"strict": False, "a": None, "b": {"strict": True}}]) == [
+        {"b": {"strict": True}}
+    ]
+    assert missing_words([{"strict": False}], []) == set()
+    assert missing_words([{"strict": True}], []) == {"strict"}
+
+
+def test_a_request_of_litellm_s_own_is_refused_with_a_way_out() -> None:
+    refusal = not_a_call("/v1beta/cachedContents")
+    assert refusal.code == "unsupported_parameter"
+    assert "data URLs" in refusal.message

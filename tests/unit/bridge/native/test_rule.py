@@ -1,0 +1,81 @@
+"""The vocabulary of the rule tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from osmosis_bridge.native.families.anthropic import ANTHROPIC
+from osmosis_bridge.native.families.chat import CHAT
+from osmosis_bridge.native.rule import (
+    Asked,
+    has_strict,
+    kind_of,
+    only,
+    place,
+    stop_at,
+    tools_at,
+    usage_option,
+    with_tools,
+)
+
+NOTHING = Asked({})
+
+
+def test_null_is_the_default_of_openai_s_own_fields_only() -> None:
+    assert ANTHROPIC.rule("seed", None, NOTHING).act == "absent"
+    assert ANTHROPIC.rule("x_new", None, NOTHING).act == "place"
+    assert CHAT.rule("seed", None, NOTHING).act == "place"
+
+
+def test_stop_sequences_become_a_list_of_all_of_them() -> None:
+    assert stop_at("s")("A", NOTHING).value == ["A"]
+    assert stop_at("s")(["A"] * 7, NOTHING).value == ["A"] * 7
+
+
+@pytest.mark.parametrize(
+    ("value", "act"),
+    [
+        ({"include_usage": True}, "absent"),
+        ({}, "absent"),
+        ({"include_obfuscation": False}, "absent"),
+        ({"x": 1}, "refuse"),
+        (3, "refuse"),
+    ],
+)
+def test_stream_options_may_only_ask_for_usage(value: object, act: str) -> None:
+    assert usage_option(value, NOTHING).act == act
+
+
+def test_the_only_value_there_is_may_be_left_out() -> None:
+    rule = only(1, "why", "why not")
+    assert rule(1, NOTHING).act == "absent"
+    assert rule(2, NOTHING).why == "why not"
+    assert rule(True, NOTHING).act == "refuse"
+
+
+def test_strict_is_found_on_a_tool_in_either_place() -> None:
+    assert has_strict([{"function": {"strict": True}}])
+    assert has_strict([{"strict": True}])
+    assert not has_strict([{"function": {"strict": False}}, "odd", {"function": None}])
+    assert not has_strict("odd")
+
+
+def test_tools_are_refused_where_the_model_takes_none_or_strictness_would_be_lost() -> None:
+    tools = [{"function": {"name": "f", "strict": True}}]
+    able = Asked({}, supported=frozenset({"tools"}))
+    assert tools_at(("tools",), strict=False)(tools, able).act == "refuse"
+    assert tools_at(("tools",), strict=True)(tools, able).act == "translate"
+    assert tools_at(("tools",), strict=True)(tools, NOTHING).act == "refuse"
+    assert tools_at(("tools",), strict=True)([], NOTHING).act == "absent"
+    assert tools_at(("tools",), strict=True)("odd", able).act == "refuse"
+
+
+def test_a_field_that_needs_tools_is_refused_without() -> None:
+    rule = with_tools(lambda value, asked: place("x"))
+    assert rule("auto", NOTHING).act == "refuse"
+    assert rule("auto", Asked({"tools": [1]})).act == "place"
+
+
+def test_the_kind_of_what_has_none_is_empty() -> None:
+    assert kind_of({"type": "text"}) == "text"
+    assert kind_of({"type": 1}) == kind_of("text") == kind_of({}) == ""
