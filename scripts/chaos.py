@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Evaluate the same rows twice, once undisturbed and once while supervisor, rollout server and bridge are killed at random.
+"""Evaluate the same rows twice: undisturbed, and while supervisor, rollout server and bridge are killed at random.
 
 Prints how often each was killed, then what does not add up: results that differ from the undisturbed run's, a row that
 ran again after its result was recorded, a process that is left, tokens that were billed and are counted nowhere. Exit
@@ -65,7 +65,7 @@ from osmosis_runner.rollout import AgentWorkflow, Grader, serve
 async def ask(ctx, messages):
     url, body = urlsplit(ctx.base_url), json.dumps({"model": "m", "messages": messages}).encode()
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    head = f"POST {url.path}/chat/completions HTTP/1.1\\r\\nhost: x\\r\\nauthorization: Bearer {ctx.api_key}\\r\\n"
+    head = f"POST {url.path}/chat/completions HTTP/1.1\\r\\nhost: {url.netloc}\\r\\nauthorization: Bearer {ctx.api_key}\\r\\n"
     writer.write(f"{head}connection: close\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n".encode() + body)
     answer = await reader.read()
     writer.close()
@@ -157,9 +157,10 @@ class Chaos:
         """One run whose processes are killed so many times, started again whenever it ends before its time."""
         while True:
             supervisor = await self.start(name)
-            killing = asyncio.ensure_future(self._kill(name, supervisor.pid, kills))  # noqa: TID251 - cancelled below
-            code = await supervisor.wait()
-            killing.cancel()
+            async with asyncio.TaskGroup() as group:
+                killing = group.create_task(self._kill(name, supervisor.pid, kills))
+                code = await supervisor.wait()
+                killing.cancel()
             if code == 0:
                 return
             if code not in (PARTIAL, -signal.SIGKILL):
@@ -179,7 +180,7 @@ class Chaos:
         suspects_until = 0
         while self.kills.total() < kills:
             wanted = finals(journal) + self.random.randint(*FRESH)
-            while finals(journal) < wanted:
+            while finals(journal) < wanted:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.005)
             role = self.random.choice(ROLES)
             # A row is condemned when the server dies with it twice, which is right and not what is tried here: so what
@@ -275,7 +276,7 @@ def miscounted(run: Path, upstream: CountingUpstream) -> Iterator[str]:
 async def leftovers(mark: str) -> list[int]:
     """Processes of a run that do not end."""
     until = time.monotonic() + 10.0
-    while (left := marked(mark)) and time.monotonic() < until:
+    while (left := marked(mark)) and time.monotonic() < until:  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0.05)
     return left
 

@@ -26,9 +26,10 @@ OVERHEAD = 1024
 class Attempt:
     """One attempt whose reply may be asked for again: its pieces while it runs, and whether it ended well."""
 
-    __slots__ = ("_waiters", "call_id", "done", "kept_until", "key", "ok", "pieces", "size")
+    __slots__ = ("_waiters", "call_id", "done", "kept_until", "key", "ok", "pieces", "rollout_id", "size")
 
-    def __init__(self, key: bytes, call_id: str) -> None:
+    def __init__(self, rollout_id: str, key: bytes, call_id: str) -> None:
+        self.rollout_id = rollout_id
         self.key = key
         self.call_id = call_id
         self.pieces: list[bytes] = []
@@ -71,6 +72,7 @@ class Attempts:
         self._clock = clock
         self._kept: OrderedDict[int, Attempt] = OrderedDict()
         self._by_key: dict[bytes, list[Attempt]] = {}
+        self._of_rollout: dict[str, dict[int, Attempt]] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -78,8 +80,9 @@ class Attempts:
 
     def begin(self, rollout_id: str, body: bytes, call_id: str) -> Attempt:
         """A new attempt; the caller must `end` it, however it goes."""
-        attempt = Attempt(attempt_key(rollout_id, body), call_id)
+        attempt = Attempt(rollout_id, attempt_key(rollout_id, body), call_id)
         self._by_key.setdefault(attempt.key, []).append(attempt)
+        self._of_rollout.setdefault(rollout_id, {})[id(attempt)] = attempt
         return attempt
 
     def end(self, attempt: Attempt, *, ok: bool) -> None:
@@ -103,6 +106,11 @@ class Attempts:
         self._forget(attempt)
         return attempt
 
+    def forget(self, rollout_id: str) -> None:
+        """A rollout is closed and asks no more."""
+        for attempt in tuple(self._of_rollout.get(rollout_id, {}).values()):
+            self._forget(attempt)
+
     def _expire(self) -> None:
         now = self._clock()
         while self._kept:
@@ -119,6 +127,9 @@ class Attempts:
             same.remove(attempt)
             if not same:
                 del self._by_key[attempt.key]
+        of_rollout = self._of_rollout.get(attempt.rollout_id)
+        if of_rollout is not None and of_rollout.pop(id(attempt), None) is not None and not of_rollout:
+            del self._of_rollout[attempt.rollout_id]
 
 
 def attempt_key(rollout_id: str, body: bytes) -> bytes:

@@ -94,6 +94,7 @@ class Routes:
         rollout_id = _named(request)
         accounts, loop = self._bridge.accounts, asyncio.get_running_loop()
         accounts.close(rollout_id)
+        self._bridge.attempts.forget(rollout_id)
         deadline = loop.time() + _STRAGGLERS_S
         while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
             await asyncio.sleep(_WAIT_S)

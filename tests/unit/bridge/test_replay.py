@@ -132,3 +132,16 @@ def test_a_reply_that_is_too_large_is_not_kept_at_all(monkeypatch: pytest.Monkey
 )
 def test_the_retry_count_is_a_small_number_or_unknown(value: bytes | None, count: int | None) -> None:
     assert retry_count(value) == count
+
+
+def test_a_rollout_that_is_closed_is_forgotten_and_no_other() -> None:
+    attempts = Attempts(Clock())
+    for rollout_id in ("a", "b"):
+        for body in (b"1", b"2"):
+            attempts.end(attempts.begin(rollout_id, body, "c"), ok=True)
+    running = attempts.begin("a", b"3", "c")
+    attempts.forget("a")
+    attempts.end(running, ok=True)
+    assert [attempts.claim("a", body) for body in (b"1", b"2", b"3")] == [None, None, None]
+    assert attempts.claim("b", b"1") is not None
+    assert len(attempts) == 1
