@@ -202,11 +202,6 @@ def test_a_process_that_served_calls_has_not_loaded(loaded: set[str], heavy: str
     assert heavy not in loaded
 
 
-@pytest.mark.xfail(strict=True, reason="structlog imports rich where it is installed")
-def test_a_process_that_served_calls_has_not_loaded_rich(loaded: set[str]) -> None:
-    assert "rich" not in loaded
-
-
 def test_ipv6_loopback_is_served(tmp_path: Path, upstream: UpstreamThread) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
