@@ -115,7 +115,7 @@ bench-full: $(VENV)/.ready-dev $(UV) ## the same at length beside every peer; in
 	$(BIN)/python -m benchmarks full $(ARGS)
 
 .PHONY: all
-all: lint types imports gates docker-check test ## everything that .ci/run checks
+all: lint types imports gates docker-check interop frameworks test ## everything that .ci/run checks
 
 .PHONY: clean
 clean: ## remove what make installed and what tools cached here (runs under .osmosis stay)

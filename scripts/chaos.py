@@ -36,10 +36,12 @@ ROWS_A_KILL = 8
 """Rows that must be there for each kill, so that the run lasts long enough."""
 FRESH = (1, 6)
 """New results between two kills, at least and at most."""
-EARLY_SHARE = 0.25
+EARLY_SHARE = 0.2
 """Of supervisors that are killed a moment after their start, before they do anything."""
 EARLY_S = 0.7
 ROLES = ("supervisor", "server", "bridge")
+WEIGHTS = (1, 4, 4)
+"""A supervisor takes longest to be there again."""
 STARTS_WITHIN_S = 60.0
 PARTIAL = 3
 Item = tuple[int, int]
@@ -65,8 +67,9 @@ from osmosis_runner.rollout import AgentWorkflow, Grader, serve
 async def ask(ctx, messages):
     url, body = urlsplit(ctx.base_url), json.dumps({"model": "m", "messages": messages}).encode()
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    head = f"POST {url.path}/chat/completions HTTP/1.1\\r\\nhost: {url.netloc}\\r\\nauthorization: Bearer {ctx.api_key}\\r\\n"
-    writer.write(f"{head}connection: close\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n".encode() + body)
+    head = f"POST {url.path}/chat/completions HTTP/1.1\\r\\nhost: {url.netloc}\\r\\nconnection: close\\r\\n"
+    head += f"authorization: Bearer {ctx.api_key}\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n"
+    writer.write(head.encode() + body)
     answer = await reader.read()
     writer.close()
     if b" 200 " not in answer.split(b"\\r\\n", 1)[0]:
@@ -173,7 +176,7 @@ class Chaos:
     async def _kill(self, name: str, supervisor: int, kills: int) -> None:
         """Kill until the supervisor is killed, or it has been often enough."""
         journal = self.run_dir(name) / "events.jsonl"
-        if self.kills.total() < kills and self.random.random() < EARLY_SHARE / len(ROLES):
+        if self.kills.total() < kills and self.random.random() < EARLY_SHARE:
             await asyncio.sleep(self.random.random() * EARLY_S)
             self._end("supervisor", supervisor)
             return
@@ -182,7 +185,7 @@ class Chaos:
             wanted = finals(journal) + self.random.randint(*FRESH)
             while finals(journal) < wanted:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.005)
-            role = self.random.choice(ROLES)
+            role = self.random.choices(ROLES, WEIGHTS)[0]
             # A row is condemned when the server dies with it twice, which is right and not what is tried here: so what
             # was in flight at its death is given the time to show that it was not the cause.
             if role == "server" and finals(journal) < suspects_until:

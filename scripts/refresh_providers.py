@@ -298,7 +298,8 @@ def base_of(litellm: LiteLLM, prefix: str, default: Probe, names: Iterable[str])
 
 def pick(names: Iterable[str], pattern: re.Pattern[str], prefix: str) -> list[str]:
     """The variables whose names say what they hold, without OpenAI's for other providers."""
-    kept = [name for name in dict.fromkeys(names) if pattern.search(name)]
+    # That one is not a credential: whoever sets it has the TLS library write a file of that name.
+    kept = [name for name in dict.fromkeys(names) if pattern.search(name) and name != "SSLKEYLOGFILE"]
     return [name for name in kept if name not in OPENAI_ONLY or prefix in OPENAI_PREFIXES]
 
 

@@ -9,9 +9,12 @@ from typing import Any
 import anthropic
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
+from anthropic.types import message_create_params
+from anthropic.types.beta import message_create_params as beta_create_params
 
 from bridge_process import KEY, TOKEN, BridgeProcess, bridge_process
 from dialect_provider import ARGUMENTS, HELLO, SIGNATURE, THOUGHT, DialectProvider
+from osmosis_bridge.controls import is_control
 
 MODEL = "claude-of-my-choice"
 USAGE = {
@@ -243,3 +246,17 @@ def test_a_request_that_is_refused_says_why(client: Client) -> None:
     assert body["error"]["type"] == "invalid_request_error"
     assert "extra_body" in body["error"]["message"]
     assert client.record["status"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("fields", "stripped"),
+    [
+        (message_create_params.MessageCreateParamsNonStreaming, set()),
+        # Another model's answers, which are not the evaluated model's.
+        (beta_create_params.MessageCreateParamsNonStreaming, {"fallbacks"}),
+    ],
+)
+def test_no_field_that_the_client_knows_is_stripped_but_other_models(fields: Any, stripped: set[str]) -> None:
+    names = fields.__required_keys__ | fields.__optional_keys__
+    assert {"model", "thinking"} <= names
+    assert {name for name in names if is_control(name)} == stripped

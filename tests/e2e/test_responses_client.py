@@ -10,9 +10,13 @@ from typing import Any
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from openai.types import completion_create_params, embedding_create_params
+from openai.types.chat import completion_create_params as chat_create_params
+from openai.types.responses import response_create_params
 
 from bridge_process import KEY, BridgeProcess, bridge_process
 from dialect_provider import ARGUMENTS, HELLO, SIGNATURE, DialectProvider
+from osmosis_bridge.controls import is_control
 
 MODEL = "model-of-my-choice"
 USAGE = {
@@ -219,3 +223,19 @@ def test_embeddings_are_served(bridge: BridgeProcess, provider: DialectProvider,
         "embeddings",
         {"prompt_tokens": 8, "total_tokens": 8},
     )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        response_create_params.ResponseCreateParamsNonStreaming,
+        chat_create_params.CompletionCreateParamsNonStreaming,
+        completion_create_params.CompletionCreateParamsNonStreaming,
+        embedding_create_params.EmbeddingCreateParams,
+    ],
+    ids=lambda fields: fields.__module__,
+)
+def test_no_field_that_the_client_knows_is_stripped(fields: Any) -> None:
+    names = fields.__required_keys__ | fields.__optional_keys__
+    assert {"model", "user"} <= names
+    assert [name for name in names if is_control(name)] == []

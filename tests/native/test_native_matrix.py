@@ -74,7 +74,7 @@ def test_no_field_is_lost_in_silence() -> None:
         ("reasoning_effort low", "ollama_chat/llama3", ">think"),
         ("tools strict", "anthropic/claude-sonnet-4-5", "~tools"),
         ("tools strict", "gemini/gemini-2.5-flash", "!"),
-        ("tool_choice required", "cohere/command-a-03-2025", "="),
+        ("tool_choice required", "cohere/command-a-03-2025", "~tool_choice"),
         ("chat_template_kwargs", "fireworks_ai/accounts/fireworks/models/some-model", "="),
         ("verbosity", "openai/gpt-4o", "="),
         ("tags", "bedrock/amazon.nova-pro-v1:0", "!"),

@@ -314,8 +314,10 @@ def _converse(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
         content += [{"text": "".join(answer.text)}] if answer.text else []
         content += [{"toolUse": tool}] if tool else []
         whole: dict[str, Any] = {
-            "output": {"message": {"role": "assistant", "content": content}}, "stopReason": finish, "metrics": {"latencyMs": 1},
-        }  # fmt: skip
+            "output": {"message": {"role": "assistant", "content": content}},
+            "stopReason": finish,
+            "metrics": {"latencyMs": 1},
+        }
         return "application/json", [json.dumps(whole | ({"usage": usage} if answer.usage else {})).encode()]
     events: list[tuple[str, dict[str, Any]]] = [("messageStart", {"role": "assistant"})]
     events += [

@@ -38,7 +38,7 @@ def _usage(
 def _count(given: Mapping[str, Json], *path: str) -> int | None:
     value = at(given, path)
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -60,6 +60,8 @@ def _frame(raw: bytes) -> Frame:
     if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:]):
         raise FrameBroken("a frame is damaged")
     end = _PRELUDE + int.from_bytes(raw[4:8])
+    if end > len(raw) - 4:
+        raise FrameBroken("a frame's headers are longer than the frame")
     return Frame(_headers(raw[_PRELUDE:end]), raw[end:-4])
 
 
@@ -68,6 +70,8 @@ def _headers(raw: bytes) -> dict[str, str]:
     place = 0
     while place < len(raw):
         name_end = place + 1 + raw[place]
+        if name_end >= len(raw):
+            raise FrameBroken("a header is cut short")
         name, kind = raw[place + 1 : name_end].decode("utf-8", "replace"), raw[name_end]
         start = name_end + 1
         if kind in (_BYTES, _TEXT):
@@ -77,6 +81,8 @@ def _headers(raw: bytes) -> dict[str, str]:
             size = _SIZES[kind]
         else:
             raise FrameBroken("a header's type is unknown")
+        if start + size > len(raw):
+            raise FrameBroken("a header is cut short")
         if kind == _TEXT:
             found[name] = raw[start : start + size].decode("utf-8", "replace")
         place = start + size

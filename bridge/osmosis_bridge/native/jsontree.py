@@ -54,7 +54,7 @@ def put(tree: dict[str, Json], path: Path, value: Json, *, override: bool = Fals
 
     Objects are merged. Where another value stands already, it is replaced if `override`, else `Conflict` is raised.
     """
-    *above, last = path
+    root, (*above, last) = tree, path
     for depth, name in enumerate(above):
         inner: Json = tree.setdefault(name, {})
         if not isinstance(inner, dict):
@@ -63,7 +63,7 @@ def put(tree: dict[str, Json], path: Path, value: Json, *, override: bool = Fals
     found: Json = tree.get(last, MISSING)
     if isinstance(found, dict) and isinstance(value, dict):
         for name, inner in cast("dict[str, Json]", value).items():
-            put(cast("dict[str, Json]", found), (name,), inner, override=override)
+            put(root, (*path, name), inner, override=override)
         return
     if found is not MISSING and not override and not same(found, value):
         raise Conflict(path)

@@ -84,9 +84,10 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
 
 def _placed_row(item: Placed, body: dict[str, Json]) -> FieldRow:
     found = at(body, item.path)
-    if isinstance(item.value, dict):
+    put_there = as_object(item.value)
+    if put_there:
         # Merged: more may stand there than we put.
-        found = {name: inner for name, inner in as_object(found).items() if name in item.value}
+        found = {name: inner for name, inner in as_object(found).items() if name in put_there}
     return _row(item.field, item.path, item.asked, found)
 
 

@@ -66,7 +66,7 @@ def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> d
         raise Refused(f"{place} must be an object", code="invalid_messages", param=place)
     members = cast("dict[str, Json]", turn)
     role = members.get("role")
-    if role not in _ROLES:
+    if not isinstance(role, str) or role not in _ROLES:
         raise Refused(
             f"{place}.role is {role!r}; expected one of {', '.join(sorted(_ROLES))}",
             code="invalid_messages",
@@ -76,6 +76,10 @@ def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> d
     for name, value in members.items():
         if name == "content" or (value is not None and not (name in _EMPTY_SAYS_NOTHING and not value)):
             _check_turn_field(name, members, place, family, left_out, kept)
+    if not isinstance(kept.get("tool_calls", []), list):
+        raise Refused(
+            f"{place}.tool_calls must be a list", code="invalid_messages", param=f"{place}.tool_calls"
+        )
     if family.reasoning == "signatures" and "tool_calls" in kept:
         kept["tool_calls"] = [_with_signature(call) for call in as_items(kept["tool_calls"])]
     _check_content(kept, place, family)

@@ -261,4 +261,5 @@ def with_empty_usage(body: bytes, dialect: str) -> bytes:
     if empty is None or not isinstance(found, dict):
         return body
     name, counts = empty
-    return json.dumps({name: counts, **cast("dict[str, Json]", found)}).encode()
+    reply = cast("dict[str, Json]", found)
+    return json.dumps(reply if reply.get(name) else reply | {name: counts}).encode()

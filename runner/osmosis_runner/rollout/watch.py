@@ -120,10 +120,19 @@ class Watch:
         if job is None:
             return
         blockage = self._blockage
-        if blockage is not None:
+        if blockage is not None and not _imports(frame):
             blockage.job, blockage.where = job, _place(frame)
         if job.condemned:
             raise asyncio.CancelledError
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded: it takes its time once, and no author could await it."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _place(frame: FrameType | None) -> str:

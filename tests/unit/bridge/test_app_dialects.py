@@ -283,6 +283,16 @@ def test_anthropics_clients_send_the_bearer_as_a_key(bearer: str, path: str) -> 
     assert served.ledger.records[0]["rollout_id"] == ("r-1" if of_rollout else "default")
 
 
+def test_a_client_that_sends_a_key_of_its_own_beside_the_bearer_is_known_by_either() -> None:
+    for authorization, key in (("Bearer sk-ant-of-the-users-own", TOKEN), (f"Bearer {TOKEN}", "sk-ant-own")):
+        served = Served(Answer([SPOKEN[2].answer]))
+        headers = {"authorization": authorization, "x-api-key": key}
+        assert (
+            served.ask("POST", MESSAGES_PATH, bearer=None, headers=headers, content=ASKED).status_code == 200
+        )
+        assert b"sk-ant" not in repr(served.transport.sent).encode()
+
+
 @pytest.mark.parametrize("key", ["", "wrong", f"Bearer {TOKEN}", rollout_bearer("another-token", "r-1")])
 def test_a_key_that_is_no_bearer_is_401(key: str) -> None:
     reply = Served().ask("POST", MESSAGES_PATH, bearer=None, headers={"x-api-key": key}, content=ASKED)

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from osmosis_bridge.native.jsontree import Json
-from osmosis_bridge.native.rule import Asked, Family, FieldRule, Rule, place, placed
+from osmosis_bridge.native.rule import Asked, Family, FieldRule, Rule, absent, place, placed
 
 _COMPLETION_LIMIT: Final = re.compile(r"(?:^|/)(?:o\d|gpt-5)")
 
@@ -30,7 +30,21 @@ def _mistral_tool_choice(value: Json, asked: Asked) -> Rule:
     return place("tool_choice", value="any" if value == "required" else value)
 
 
-_ONE_LIMIT: Final[dict[str, FieldRule]] = {"max_completion_tokens": placed("max_tokens")}
+def _limit_beside(other: str) -> FieldRule:
+    """One limit under two names: null beside the other says nothing."""
+
+    def rule(value: Json, asked: Asked) -> Rule:
+        if value is None and asked.fields.get(other) is not None:
+            return absent("null is the default")
+        return place("max_tokens")
+
+    return rule
+
+
+_ONE_LIMIT: Final[dict[str, FieldRule]] = {
+    "max_tokens": _limit_beside("max_completion_tokens"),
+    "max_completion_tokens": _limit_beside("max_tokens"),
+}
 
 CHAT: Final = Family(
     name="chat",

@@ -120,3 +120,23 @@ def test_a_probe_that_meets_no_rollout_does_nothing() -> None:
     watch.install()
     watch.poke()
     assert watch.culprit() is None
+
+
+def test_the_first_import_of_a_library_is_nobodys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_heavy_library.py").write_text("import time\ntime.sleep(1.6)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    watch = Watch(time.monotonic)
+    watch.install()
+    free = threading.Event()
+    token = current_job.set(job())
+    try:
+        with Side(watch, free.is_set) as side:
+            __import__("a_heavy_library")
+            free.set()
+    finally:
+        current_job.reset(token)
+    assert side.noticed == []
+    ((blockage, length),) = side.over
+    assert (blockage.job, length > 1.0) == (None, True)

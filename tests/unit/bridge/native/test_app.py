@@ -1,0 +1,141 @@
+"""The door of the native lane's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
+from osmosis_bridge.native.app import NativeApp
+from osmosis_bridge.native.lane import Explained, Whole
+from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.redact import Redactor
+
+HEADERS = httpx.Headers(
+    [("x-amzn-requestid", "rq"), ("set-cookie", "c"), ("x-ratelimit-limit-requests", "9")]
+)
+
+
+class Call:
+    relayed: httpx.Response | None = None
+    stream = False
+    headers = HEADERS
+    error: BridgeError | None = None
+    closed = False
+
+    def whole(self) -> Whole:
+        return Whole({"choices": []}, HEADERS)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        yield b""
+        if self.error is not None and self.error.status == 400:
+            raise self.error
+        yield b"data: 1\n\n"
+        if self.error is not None:
+            raise self.error
+        yield b"data: [DONE]\n\n"
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Lane:
+    ready = False
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.asked: list[tuple[bytes, str]] = []
+
+    async def open(self, body: bytes, rollout_id: str) -> Call:
+        self.asked.append((body, rollout_id))
+        return self.call
+
+    async def explain(self, body: bytes, rollout_id: str) -> Explained:
+        request = httpx.Request(
+            "POST", "https://h/p?key=s3cret&alt=sse", headers={"x-goog-api-key": "s3cret", "x-note": "n"}
+        )
+        return Explained((FieldRow("a", "forwarded", "a"),), request, {"a": 1})
+
+
+def ask(
+    call: Call, path: str = "/v1/chat/completions", *, bearer: str = "b", method: str = "POST"
+) -> tuple[httpx.Response, Lane]:
+    lane: Any = Lane(call)
+
+    async def main() -> httpx.Response:
+        transport = httpx.ASGITransport(NativeApp(lane, "b", Redactor(["s3cret"])))
+        async with httpx.AsyncClient(transport=transport, base_url="http://w") as client:
+            headers = {"authorization": f"Bearer {bearer}", "x-osmosis-rollout-id": "r-1"}
+            return await client.request(method, path, headers=headers, content=b"{}")
+
+    return asyncio.run(main()), lane
+
+
+def test_health_answers_before_anything_is_loaded_and_asks_for_no_bearer() -> None:
+    reply, _ = ask(Call(), "/health", bearer="wrong", method="GET")
+    assert reply.json() == {"status": "ok", "loaded": False}
+
+
+def test_a_wrong_bearer_or_route_is_refused() -> None:
+    assert ask(Call(), bearer="wrong")[0].status_code == 401
+    assert ask(Call(), "/v1/other")[0].status_code == 404
+
+
+def test_a_whole_reply_carries_the_provider_s_headers_but_those_of_the_connection() -> None:
+    call = Call()
+    reply, lane = ask(call)
+    assert reply.json() == {"choices": []}
+    assert reply.headers["x-request-id"] == "rq"
+    assert reply.headers["x-ratelimit-limit-requests"] == "9"
+    assert "set-cookie" not in reply.headers
+    assert lane.asked == [(b"{}", "r-1")]
+    assert call.closed
+
+
+def test_a_stream_passes_its_events_on() -> None:
+    call = Call()
+    call.stream = True
+    reply, _ = ask(call)
+    assert reply.text == "data: 1\n\ndata: [DONE]\n\n"
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_stream_that_fails_ends_with_the_error_and_without_done() -> None:
+    call = Call()
+    call.stream = True
+    call.error = UpstreamFailed("cut", code="upstream_cut")
+    reply, _ = ask(call)
+    assert json.loads(reply.text.split("data: ")[-1])["error"]["code"] == "upstream_cut"
+    assert "[DONE]" not in reply.text
+
+
+def test_a_stream_that_fails_before_it_began_is_an_error_of_its_own() -> None:
+    call = Call()
+    call.stream = True
+    call.error = Refused("no", code="x")
+    reply, _ = ask(call)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "x")
+    assert call.closed
+
+
+def test_a_relayed_reply_passes_with_its_status_and_bytes() -> None:
+    call = Call()
+    call.relayed = httpx.Response(
+        418, headers={"retry-after": "3", "content-type": "application/x"}, stream=httpx.ByteStream(b"raw ")
+    )
+    reply, _ = ask(call)
+    assert (reply.status_code, reply.content, reply.headers["retry-after"]) == (418, b"raw ", "3")
+    assert reply.headers["content-type"] == "application/x"
+
+
+def test_an_explanation_masks_what_authorises() -> None:
+    reply, _ = ask(Call(), "/v1/explain")
+    outgoing = reply.json()["outgoing"]
+    assert "s3cret" not in reply.text
+    assert outgoing["headers"]["x-note"] == "n"
+    assert outgoing["url"].endswith("&alt=sse")
+    assert reply.json()["fields"] == [{"field": "a", "became": "forwarded", "at": "a"}]
