@@ -115,7 +115,7 @@ def _part_texts(part: Json, place: str) -> Iterator[tuple[str, str]]:
         yield place, part
         return
     members = as_object(part)
-    if members.get("type") in _THINKING_PARTS:
+    if str(members.get("type")) in _THINKING_PARTS:
         yield place, str(members.get("signature") or members.get("data") or "")
         return
     if isinstance(members.get("text"), str):

@@ -118,7 +118,7 @@ class Lane:
     async def _prepare(self, body: bytes, rollout_id: str, *, explain: bool) -> NativeCall:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"the request body is not a JSON object ({error})", code="invalid_json") from None
         await self.loaded()
         loaded = self._loaded

@@ -100,7 +100,7 @@ def test_an_explanation_shows_the_request_that_would_be_sent() -> None:
     assert {row.field: row.at for row in explained.rows}["user"] == "metadata.user_id"
 
 
-@pytest.mark.parametrize("raw", [b"", b"[1]", b"{"])
+@pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff", b"{\"a\":\"\xff\"}"])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     assert failure(sends, raw).code == "invalid_json"
 
