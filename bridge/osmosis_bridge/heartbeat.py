@@ -19,16 +19,19 @@ class Heartbeat:
     __slots__ = ("_beat", "_beating", "_interval", "_last", "_loop", "_timer")
 
     def __init__(self, interval: float, beat: Callable[[], Awaitable[None]]) -> None:
-        self._loop = asyncio.get_running_loop()
         self._interval = interval
         self._beat = beat
         self._beating: asyncio.Task[None] | None = None
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(interval, self._fire) if interval > 0 else None
+        self._timer: asyncio.TimerHandle | None = None
+        if interval > 0:
+            self._loop = asyncio.get_running_loop()
+            self._last = self._loop.time()
+            self._timer = self._loop.call_later(interval, self._fire)
 
     def touch(self) -> None:
         """Something was sent."""
-        self._last = self._loop.time()
+        if self._timer is not None:
+            self._last = self._loop.time()
 
     async def stop(self) -> None:
         """No beat starts after this, and none is under way when it returns."""

@@ -6,7 +6,9 @@ cannot be written is no reason for a call to fail. Knows nothing of calls.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import io
 import json
 import logging
 import sys
@@ -57,15 +59,39 @@ class _Lines:
     """Writes lines, as long as there is somebody to read them."""
 
     def __init__(self, stream: TextIO) -> None:
+        if isinstance(stream, io.TextIOWrapper):
+            # Standard error is flushed at every line end, which would be a system call a line.
+            stream.reconfigure(line_buffering=False)
         self._stream = stream
+        self._waiting = False
 
     def msg(self, message: str) -> None:
+        """Write a line now."""
         # Closed, full or gone: there is no other place to say so.
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(message + "\n")
+            self._flush()
+
+    def info(self, message: str) -> None:
+        """Write a line at the end of this turn of the event loop, with the others of the turn."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.msg(message)
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(message + "\n")
+        if not self._waiting:
+            self._waiting = True
+            loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._waiting = False
+        with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
-    debug = info = warning = error = critical = msg
+    debug = info
+    warning = error = critical = msg
 
 
 class _Forward(logging.Handler):

@@ -32,6 +32,7 @@ from osmosis_bridge.app import BridgeApp, Gate, local_hosts
 from osmosis_bridge.config import BridgeConfig, ConfigError
 from osmosis_bridge.departure import DEPARTURE, Departure
 from osmosis_bridge.errors import encode_error
+from osmosis_bridge.joined import JoinedWrites
 from osmosis_bridge.ledger import FileLedger, NoLedger
 from osmosis_bridge.local_model import start_local_model
 from osmosis_bridge.log import open_log
@@ -282,6 +283,9 @@ class _Protocol(HttpToolsProtocol):
         if self._departure is None:
             self._departure = Departure()
         cast("dict[str, object]", self.scope)[DEPARTURE] = self._departure
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

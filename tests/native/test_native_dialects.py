@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
-from native_lanes import native_lanes
+from native_lanes import KEY, native_lanes
 from native_providers import Answer, NativeProviders, native_providers
 
 pytestmark = pytest.mark.timeout(120)
@@ -328,8 +329,6 @@ def test_openai_s_conversation_arrives_as_it_was_written(
 def test_reasoning_goes_back_with_its_signature_also_when_the_framework_dropped_it(
     lanes: httpx.Client, provider: NativeProviders, lane: str, streamed: bool
 ) -> None:
-    if (lane, streamed) == ("converse", True):
-        pytest.skip("the stand-in streams no reasoning in this dialect")
     signature = f"c2ln{lane}{streamed:d}AAAA"
     rollout = {"x-osmosis-rollout-id": f"r-{lane}-{streamed}"}
     provider.answer = Answer(text=(), tool=("weather", {"city": "Rome"}), thinking="hm", signature=signature)
@@ -390,6 +389,39 @@ def _message(reply: httpx.Response, streamed: bool) -> dict[str, Any]:
                 else:
                     known[-1]["function"]["arguments"] += call["function"]["arguments"]
     return message
+
+
+@pytest.mark.parametrize("lane", [*NATIVE, *RELAYED])
+def test_openai_s_client_drives_a_tool_loop_with_streams(
+    lanes: httpx.Client, provider: NativeProviders, lane: str
+) -> None:
+    with openai.OpenAI(base_url=f"{lanes.base_url}/{lane}/v1", api_key=KEY, max_retries=0) as client:
+        provider.answer = Answer(text=("I look",), tool=("weather", {"city": "Rome"}), thinking="hm")
+        turns: list[Any] = [{"role": "system", "content": "be brief"}, HI]
+        tools: list[Any] = TOOLS
+        with client.chat.completions.stream(model="any", messages=turns, tools=tools) as events:
+            message = events.get_final_completion().choices[0].message
+        assert message.tool_calls is not None
+        call = message.tool_calls[0]
+        assert json.loads(call.function.arguments) == {"city": "Rome"}
+        turns.append(
+            message.model_dump(exclude_none=True, exclude={"parsed"}) | {"tool_calls": [_plain(call)]}
+        )
+        turns.append(
+            {"role": "tool", "tool_call_id": call.id, "content": [{"type": "text", "text": "sunny"}]}
+        )
+        provider.answer = Answer(text=("It is", " sunny"))
+        pieces = client.chat.completions.create(model="any", messages=turns, tools=tools, stream=True)
+        assert (
+            "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+            == "It is sunny"
+        )
+        assert "sunny" in json.dumps(provider.calls[-1].body)
+
+
+def _plain(call: Any) -> dict[str, Any]:
+    function = {"name": call.function.name, "arguments": call.function.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def test_the_report_shows_the_request_that_would_be_sent_without_its_secrets(

@@ -320,6 +320,12 @@ def _converse(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
         }
         return "application/json", [json.dumps(whole | ({"usage": usage} if answer.usage else {})).encode()]
     events: list[tuple[str, dict[str, Any]]] = [("messageStart", {"role": "assistant"})]
+    if answer.thinking:
+        for said in ({"text": answer.thinking}, {"signature": answer.signature}):
+            events.append(
+                ("contentBlockDelta", {"contentBlockIndex": 9, "delta": {"reasoningContent": said}})
+            )
+        events.append(("contentBlockStop", {"contentBlockIndex": 9}))
     events += [
         ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": piece}}) for piece in answer.text
     ]

@@ -29,6 +29,8 @@ from osmosis_bridge.redact import Redactor
 
 _NAMES: Final = re.compile(r"\['([^\]]*)'\]")
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception): (?:litellm\.\w+: )?")
+_NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
+_NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
 _ADVICE: Final = re.compile(r"(?i)[^.;\n]*(?:drop_params|allowed_openai_params|modify_params)[^.;\n]*[.;]?")
 _PATTERN_S: Final = 30.0
 """For how long a request's address and credentials are taken to be what LiteLLM last made them."""
@@ -191,8 +193,11 @@ class Lane:
                 code=CODE,
                 param=param,
             )
+        if _NO_GOOGLE.search(str(error)):
+            hint = "Vertex AI needs Google's own library to authorise calls: pip install google-auth requests"
+            return BridgeError(hint, status=501, code="google_auth_missing")
         status = getattr(error, "status_code", 400)
-        if status == 401:
+        if status == 401 or _NO_KEY.search(str(error)):
             return BridgeError(
                 f"no call was made: {text}", status=401, type="authentication_error", code="no_credentials"
             )

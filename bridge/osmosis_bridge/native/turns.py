@@ -152,7 +152,9 @@ def _check_content(turn: dict[str, Json], place: str, family: Family) -> None:
                 "a turn without content would be filled with words nobody wrote; leave it out",
             )
         for n, part in enumerate(parts):
-            _check_part(part, f"{place}.content[{n}]", family)
+            _check_part(
+                part, f"{place}.content[{n}]", family, may_be_empty=turn["role"] in ("tool", "function")
+            )
     elif content is None:
         if not speaks:
             raise refuse_turn(
@@ -167,7 +169,7 @@ def _check_content(turn: dict[str, Json], place: str, family: Family) -> None:
         )
 
 
-def _check_part(part: Json, place: str, family: Family) -> None:
+def _check_part(part: Json, place: str, family: Family, *, may_be_empty: bool) -> None:
     if isinstance(part, str):
         return
     if not isinstance(part, dict):
@@ -176,7 +178,7 @@ def _check_part(part: Json, place: str, family: Family) -> None:
     for name, value in members.items():
         if value is not None and name not in _PART_FIELDS and name not in family.part_fields:
             raise refuse_turn(f"{place}.{name}", f"the {family.name} dialect has no place for it")
-    if members.get("type") == "text" and not str(members.get("text") or "").strip():
+    if members.get("type") == "text" and not may_be_empty and not str(members.get("text") or "").strip():
         raise refuse_turn(f"{place}.text", "an empty text would be lost or filled; leave the part out")
     image = members.get("image_url")
     detail = cast("dict[str, Json]", image).get("detail") if isinstance(image, dict) else None

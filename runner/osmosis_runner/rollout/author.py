@@ -67,10 +67,13 @@ class AuthorLoop:
 
     def _start(self, job: Job) -> None:
         if self._group is not None:
-            job.task = self._group.create_task(self._carry_out(job))
+            self._group.create_task(self._carry_out(job))
 
     async def _carry_out(self, job: Job) -> None:
+        job.task = asyncio.current_task()
         try:
+            if job.verdict is not None:
+                raise asyncio.CancelledError
             async with self._seats or nullcontext():
                 conclusion = await self._agent.execute(job)
         except asyncio.CancelledError:

@@ -83,7 +83,7 @@ class Job:
     condemned: bool = False
     """Written by the server thread: the verdict has stood for a while and the task still runs."""
     task: asyncio.Task[None] | None = None
-    """Written by the author's thread."""
+    """Written by the author's thread once the task runs: one that is cancelled before that would say nothing."""
 
 
 @dataclass(frozen=True, slots=True)

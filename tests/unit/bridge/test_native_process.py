@@ -174,5 +174,5 @@ def test_without_litellm_the_extra_is_named(stand_in: StandIn, monkeypatch: pyte
 
 def test_a_start_that_fails_says_why_in_a_line(stand_in: StandIn) -> None:
     stand_in.program("import sys\nprint('a\\nno such thing', file=sys.stderr)\nsys.exit(1)\n")
-    with pytest.raises(NativeLaneError, match="^the native lane did not start: no such thing$"):
+    with pytest.raises(NativeLaneError, match=r"^the native lane did not start: no such thing$"):
         started(stand_in)

@@ -1,4 +1,4 @@
-"""The life of a server process of our own: however its start, its end or its owner's end comes about, nothing is left."""
+"""The life of a server process of our own: however its start or its end comes about, nothing is left of it."""
 
 from __future__ import annotations
 

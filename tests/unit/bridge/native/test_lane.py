@@ -100,7 +100,7 @@ def test_an_explanation_shows_the_request_that_would_be_sent() -> None:
     assert {row.field: row.at for row in explained.rows}["user"] == "metadata.user_id"
 
 
-@pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff", b"{\"a\":\"\xff\"}"])
+@pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff", b'{"a":"\xff"}'])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     assert failure(sends, raw).code == "invalid_json"
 
@@ -133,6 +133,19 @@ def test_missing_credentials_are_named_as_such() -> None:
 
     error = failure(raises(NoKey("litellm.AuthenticationError: Missing Anthropic API Key")))
     assert (error.status, error.code) == (401, "no_credentials")
+
+
+@pytest.mark.parametrize(
+    "text", ["Missing Gemini API key. Set it.", "AzureException - Missing credentials. Please pass one"]
+)
+def test_missing_credentials_are_known_by_their_words_where_litellm_says_something_else(text: str) -> None:
+    assert failure(raises(ValueError(text))).code == "no_credentials"
+
+
+def test_vertex_without_google_s_library_says_what_to_install() -> None:
+    error = failure(raises(ValueError("No module named 'google'")))
+    assert error.code == "google_auth_missing"
+    assert "pip install google-auth" in error.message
 
 
 def test_a_fault_after_sending_is_the_reply_s() -> None:

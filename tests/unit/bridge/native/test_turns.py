@@ -82,6 +82,7 @@ def test_turns_that_call_tools_or_think_need_no_words() -> None:
     prepare([{"role": "assistant", "content": None, "tool_calls": [CALL]}], COHERE)
     prepare([{"role": "assistant", "content": "", "thinking_blocks": BLOCKS}], ANTHROPIC)
     prepare([{"role": "tool", "tool_call_id": "c", "content": "", "name": "f"}], ANTHROPIC)
+    prepare([{"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": ""}]}], ANTHROPIC)
 
 
 def test_cache_marks_and_image_detail_pass_where_the_dialect_has_them() -> None:

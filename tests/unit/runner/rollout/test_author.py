@@ -106,3 +106,18 @@ def test_a_job_that_waits_for_its_turn_can_be_cancelled() -> None:
 
     assert serve(check, most=1) == [("b", Status.CANCELLED), ("a", Status.SUCCESS)]
     assert listener.phases == [Status.RUNNING]
+
+
+def test_a_job_that_is_cancelled_before_it_began_ends_at_once() -> None:
+    listener = Listener()
+
+    async def check(author: AuthorLoop) -> None:
+        early = job(listener, "early", 30)
+        author.submit(early)
+        early.verdict = Verdict(Status.CANCELLED)
+        author.cancel(early)
+        await until_true(lambda: "early" in listener.replies)
+
+    assert serve(check) == [("early", Status.CANCELLED)]
+    assert listener.replies["early"]["status"] == "cancelled"
+    assert listener.phases == []
