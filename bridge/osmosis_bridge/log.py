@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import json
 import logging
 import sys
@@ -59,10 +58,11 @@ class _Lines:
     """Writes lines, as long as there is somebody to read them."""
 
     def __init__(self, stream: TextIO) -> None:
-        if isinstance(stream, io.TextIOWrapper):
-            # Standard error is flushed at every line end, which would be a system call a line.
-            stream.reconfigure(line_buffering=False)
-        self._stream = stream
+        # Standard error is flushed at every line end, which would be a system call a line.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=False)
+        self._stream: TextIO = stream
         self._waiting = False
 
     def msg(self, message: str) -> None:

@@ -78,6 +78,12 @@ class NativeApp:
             await route(headers, receive, sender)
         except BridgeError as error:
             await sender.fail(error)
+        except Exception as error:
+            # A fault of ours, or a reply cut short: what has begun is cut, and what has not is told without details.
+            if sender.started:
+                raise
+            told = f"the native lane failed on this request ({type(error).__name__})"
+            await sender.fail(BridgeError(told, code="internal_error"))
 
     async def _health(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
         await sender.whole(200, [_JSON], msgspec.json.encode({"status": "ok", "loaded": self._lane.ready}))

@@ -25,9 +25,12 @@ class Call:
     stream = False
     headers = HEADERS
     error: BridgeError | None = None
+    fault: Exception | None = None
     closed = False
 
     def whole(self) -> Whole:
+        if self.fault is not None:
+            raise self.fault
         return Whole({"choices": []}, HEADERS)
 
     async def events(self) -> AsyncIterator[bytes]:
@@ -130,6 +133,15 @@ def test_a_relayed_reply_passes_with_its_status_and_bytes() -> None:
     reply, _ = ask(call)
     assert (reply.status_code, reply.content, reply.headers["retry-after"]) == (418, b"raw ", "3")
     assert reply.headers["content-type"] == "application/x"
+
+
+def test_a_fault_of_ours_is_an_error_of_its_own_without_its_details() -> None:
+    call = Call()
+    call.fault = ZeroDivisionError("with the prompt in it")
+    reply, _ = ask(call)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal_error")
+    assert "prompt" not in reply.text
+    assert call.closed
 
 
 def test_an_explanation_masks_what_authorises() -> None:
