@@ -32,7 +32,7 @@ from osmosis_runner.orphans import marked
 
 IN_FLIGHT = 8
 TURNS = 2
-ROWS_A_KILL = 8
+ROWS_A_KILL = 14
 """Rows that must be there for each kill, so that the run lasts long enough."""
 FRESH = (1, 6)
 """New results between two kills, at least and at most."""
@@ -40,7 +40,7 @@ EARLY_SHARE = 0.2
 """Of supervisors that are killed a moment after their start, before they do anything."""
 EARLY_S = 0.7
 ROLES = ("supervisor", "server", "bridge")
-WEIGHTS = (1, 4, 4)
+WEIGHTS = (2, 5, 5)
 """A supervisor takes longest to be there again."""
 STARTS_WITHIN_S = 60.0
 PARTIAL = 3

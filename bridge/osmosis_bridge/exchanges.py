@@ -10,6 +10,8 @@ from osmosis_bridge.redact import Redactor
 from osmosis_bridge.upstream import Exchange, TransportError
 
 ERROR_BODY_LIMIT = 1024 * 1024
+TRUNCATIONS = frozenset({"upstream_cut", "upstream_truncated"})
+"""Codes of answers that broke off."""
 _DRAIN_S = 0.5
 _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-generation-id")
 _TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {

@@ -39,6 +39,8 @@ OPENAI_ENDPOINTS: Final[Mapping[str, str]] = {
     "xinference": "http://localhost:9997/v1",
 }
 
+_SIMILAR: Final = 0.7
+"""Below this likeness (difflib's, 0..1) a hint would be a guess: `nope` is as like `openai` as 0.6."""
 _LOOPBACK: Final = ("http://localhost:", "http://127.0.0.1:")
 
 
@@ -90,9 +92,9 @@ def find_native(prefix: str) -> NativeProvider | None:
 
 
 def nearest_prefixes(prefix: str, count: int = 3) -> list[str]:
-    """Known prefixes that look like this one, best first."""
+    """Known prefixes that a slip of the finger may have turned into this one, best first."""
     known = [LOCAL_PREFIX, *(row[0] for row in WIRE), *(row[0] for row in NATIVE)]
     wanted = prefix.lower().replace("-", "_")
     if wanted in known:
         return [wanted]
-    return get_close_matches(wanted, known, count, 0.6)
+    return get_close_matches(wanted, known, count, _SIMILAR)

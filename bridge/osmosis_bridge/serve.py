@@ -32,6 +32,7 @@ from osmosis_bridge.entry import Entry, Headers, Recorder
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
 from osmosis_bridge.exchanges import (
     ERROR_BODY_LIMIT,
+    TRUNCATIONS,
     as_refusal,
     content_type,
     drain,
@@ -286,6 +287,9 @@ class Bridge:
 
     async def _end(self, entry: Entry, stream: Stream, reply: Reply) -> None:
         failure = stream.failure
+        if self.target.lane == "native" and failure is not None and failure.code in TRUNCATIONS:
+            # The translator saw the provider break off, and says so in its own words.
+            stream.status = "truncated"
         if failure is not None and not reply.started:
             entry.status = stream.status
             raise failure

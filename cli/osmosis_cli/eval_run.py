@@ -88,6 +88,7 @@ def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invoc
         name=flags["name"],
         dataset_file=(cwd / flags["dataset_file"].expanduser()) if flags["dataset_file"] else None,
         rows=flags["rows"],
+        limit=flags["limit"],
         max_in_flight=flags["max_in_flight"],
         fresh=flags["fresh"],
         retry_failed=flags["retry_failed"],

@@ -25,6 +25,7 @@ class RunFlags(TypedDict):
     dataset_file: Path | None
     name: str | None
     rows: str | None
+    limit: int | None
     max_in_flight: int | None
     output: Path | None
     fresh: bool
@@ -94,6 +95,8 @@ def checked_rate(_: click.Context, __: click.Parameter, text: str | None) -> flo
 
 def check_together(flags: RunFlags) -> None:
     """Raise a usage error for flags that contradict each other."""
+    if flags["rows"] is not None and flags["limit"] is not None:
+        raise click.UsageError("--rows and --limit both say which rows; give one.")
     _check_launch(flags)
     retry = [flag for flag in ("retry_failed", "retry_skipped") if flags[flag]]
     if not retry:
@@ -125,6 +128,7 @@ def repeated(flags: RunFlags) -> tuple[str, ...]:
     given = {
         "--dataset-file": flags["dataset_file"],
         "--rows": flags["rows"],
+        "--limit": flags["limit"],
         "--max-in-flight": flags["max_in_flight"],
         "--output": flags["output"],
         "--secrets-file": flags["secrets_file"],
@@ -157,6 +161,12 @@ WHAT_TO_RUN = (
         callback=checked_rows,
         metavar="SEL",
         help="Rows of the file, counted from 0, such as 0-9,12; overrides evaluation.limit.",
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The first N rows of the file; overrides evaluation.limit.",
     ),
     click.option(
         "-o",

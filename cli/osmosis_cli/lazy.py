@@ -72,8 +72,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _unknown(self, ctx: click.Context, name: str) -> str:
+        # What is said with every usage error names --help.
         if name == "help":
-            return f"There is no command 'help'. Type '{ctx.command_path} --help'."
+            return "There is no command 'help'."
         known = self.list_commands(ctx)
         close = difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR)
         advice = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(known)}."

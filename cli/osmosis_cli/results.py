@@ -65,7 +65,7 @@ def plan_rows(plan: RunPlan, typed: Typed) -> tuple[tuple[str, str], ...]:
         ("Rows", f"{plan.selected_rows:,} of {plan.total_rows:,}"),
         ("Runs Per Row", str(plan.runs_per_row) if plan.runs_per_row > 1 else ""),
         ("Work Items", _work_items(plan)),
-        ("In Flight", f"up to {plan.max_in_flight}"),
+        ("In Flight", _in_flight(plan)),
         ("Secrets", ", ".join(plan.secret_names)),
         ("Output", typed.shown(plan.output_path)),
     ]
@@ -108,6 +108,10 @@ def unmet_demands(outcome: RunOutcome, demands: Demands) -> tuple[str, ...]:
     if demands.none_failed and outcome.failed:
         unmet.append(f"{counted(outcome.failed, 'item')} failed (--fail-on failed).")
     return tuple(unmet)
+
+
+def _in_flight(plan: RunPlan) -> str:
+    return "as many as the rollout allows" if plan.in_flight_open else f"up to {plan.max_in_flight}"
 
 
 def _work_items(plan: RunPlan) -> str:

@@ -7,6 +7,7 @@ an attempt spends being closed and recorded do not occupy a place in flight.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -338,7 +339,9 @@ class Dispatcher:
             # What runs has nobody left to ask, and the next bridge would not know it.
             while self._running:
                 await self.cancel_in_flight()
-                await asyncio.sleep(CANCEL_EVERY_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CANCEL_EVERY_S):
+                        await self._change()
             if self.stopping.is_set():
                 return
             self._means.observer.stage("restarting the bridge")

@@ -43,6 +43,8 @@ class RunPlan:
     secret_names: tuple[str, ...]
     branch: str | None = None
     commit_sha: str | None = None
+    in_flight_open: bool = False
+    """Nobody asked for a concurrency: the rollout server's own capacity alone will decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ class RunOptions:
     name: str | None = None
     dataset_file: Path | None = None
     rows: str | None = None
+    limit: int | None = None
+    """The first so many rows, instead of the config's `evaluation.limit`; `rows` goes before both."""
     max_in_flight: int | None = None
     fresh: bool = False
     retry_failed: bool = False

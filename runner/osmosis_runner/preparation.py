@@ -82,7 +82,7 @@ def check(options: RunOptions) -> Checked:
     rollout_dir, rollout_file, digest = _rollout(options, config, workspace, output)
     dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
     select = parse_rows(options.rows) if options.rows is not None else None
-    rows = read_rows(dataset, select, config.limit)
+    rows = read_rows(dataset, select, options.limit or config.limit)
     inputs = build_inputs(config, rows, digest)
     return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file)
 
@@ -176,6 +176,7 @@ def _plan(options: RunOptions, checked: Checked, name: str, counts: PlanCounts) 
         pending_items=counts.pending,
         recorded_items=counts.recorded,
         max_in_flight=options.max_in_flight or config.batch_size or 1,
+        in_flight_open=not (options.max_in_flight or config.batch_size),
         secret_names=config.required_secrets,
         branch=config.branch,
         commit_sha=config.commit_sha,

@@ -6,6 +6,7 @@ must stand. What is not there is refused by name, before anything is sent. Pure.
 
 from __future__ import annotations
 
+import copy
 from typing import Final, Literal, cast
 
 import msgspec
@@ -68,9 +69,10 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
             plan.placed[0].field, family, "the request is signed, and nothing can be added to it"
         )
     by_itself = dict(body)
+    _check_apart(plan, family)
     for item in plan.placed:
         try:
-            put(body, item.path, item.value, override=item.override)
+            put(body, item.path, _own(item.value), override=item.override)
         except Conflict as conflict:
             why = f"{shown(conflict.path)} is made from the rest of the request"
             raise unsupported(item.field, family, why) from None
@@ -80,6 +82,22 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
     rows += [FieldRow(name, "left out", why=why) for name, why in plan.left_out.items()]
     rows += _unasked(by_itself, rows, family)
     return rows
+
+
+def _own(value: Json) -> Json:
+    """A copy of an object, which merging would change; anything else as it is."""
+    return copy.deepcopy(as_object(value)) if isinstance(value, dict) else value
+
+
+def _check_apart(plan: Plan, family: Family) -> None:
+    """Two fields of the client's that would say different things in one place: neither may win in silence."""
+    apart: dict[str, Json] = {}
+    for item in plan.placed:
+        try:
+            put(apart, item.path, _own(item.value))
+        except Conflict as conflict:
+            why = f"another field says something else for {shown(conflict.path)}; send one of them"
+            raise unsupported(item.field, family, why) from None
 
 
 def _placed_row(item: Placed, body: dict[str, Json]) -> FieldRow:
@@ -166,7 +184,7 @@ def _mark_strict(body: dict[str, Json], plan: Plan, family: Family) -> None:
     if family.strict_tools_at is None:
         return
     asked = next((wanted.value for wanted in plan.wanted if wanted.field == "tools"), None)
-    strict = {node.get("name") for node in objects(asked) if node.get("strict") is True}
+    strict = [node.get("name") for node in objects(asked) if node.get("strict") is True]
     for tool in as_items(at(body, family.strict_tools_at)) if strict else ():
         if as_object(tool).get("name") in strict:
             tool["strict"] = True

@@ -28,7 +28,6 @@ _REPLY_ONLY: Final = frozenset({"provider_specific_fields"})
 _PART_FIELDS: Final = frozenset(
     {"type", "text", "image_url", "input_audio", "file", "video_url", "document", "source"}
 )
-_THINKING_PARTS: Final = frozenset({"thinking", "redacted_thinking"})
 _CALL_FIELDS: Final = frozenset(
     {"id", "type", "function", "index", "provider_specific_fields", "extra_content", "cache_control"}
 )

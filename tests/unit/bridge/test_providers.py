@@ -65,4 +65,10 @@ def test_the_nearest_prefixes_come_best_first() -> None:
     assert nearest_prefixes("openruter")[0] == "openrouter"
     assert nearest_prefixes("OPENAI") == ["openai"]
     assert nearest_prefixes("lokal")[0] == "local"
-    assert nearest_prefixes("qqqqqqqq") == []
+    assert nearest_prefixes("grok")[0] == "groq"
+    assert nearest_prefixes("anthropc")[0] == "anthropic"
+
+
+@pytest.mark.parametrize("prefix", ["qqqqqqqq", "nope", "mycompany", "x"])
+def test_a_prefix_like_no_other_is_near_none(prefix: str) -> None:
+    assert nearest_prefixes(prefix) == []

@@ -665,3 +665,15 @@ def test_on_the_native_lane_only_chat_completions_are_translated() -> None:
     assert reply.status == 400
     assert ledger.records[0]["error_code"] == "dialect_not_translated"
     assert transport.sent == []
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("upstream_cut", "truncated"), ("rate_limited", "upstream_error")]
+)
+def test_a_stream_that_the_translator_saw_break_off_is_truncated(code: str, status: str) -> None:
+    error = {"error": {"message": "m", "type": "upstream_error", "param": None, "code": code}}
+    transport, ledger = FakeTransport(Answer([sse(delta("he")), sse(error)], headers=SSE)), FakeLedger()
+    bridge = a_bridge(transport, ledger)
+    bridge.target = msgspec.structs.replace(bridge.target, lane="native")
+    asyncio.run(bridge.serve(a_call(request(stream=True)), FakeReply()))
+    assert ledger.records[0]["status"] == status

@@ -32,7 +32,7 @@ def test_options_are_what_was_typed(workspace: Path, monkeypatch: pytest.MonkeyP
     fake = FakeRun(outcome())
     monkeypatch.setattr(eval_run, "run_evaluation", fake)
     osmosis(
-        "eval", "run", CONFIG, "--dataset-file", "d.jsonl", "--name", "n", "--rows", "0-3", "-o", "out",
+        "eval", "run", CONFIG, "--dataset-file", "d.jsonl", "--name", "n", "--limit", "9", "-o", "out",
         "--max-in-flight", "8", "--retry-failed", "--api-base", "http://x/v1", "--api-key-env", "K", environ={"K": "v"},
     )  # fmt: skip
     options = fake.options
@@ -41,7 +41,7 @@ def test_options_are_what_was_typed(workspace: Path, monkeypatch: pytest.MonkeyP
     assert options.workspace == workspace
     assert options.dataset_file == workspace / "d.jsonl"
     assert options.output_root == workspace / "out"
-    assert (options.name, options.rows, options.max_in_flight) == ("n", "0-3", 8)
+    assert (options.name, options.limit, options.max_in_flight) == ("n", 9, 8)
     assert (options.retry_failed, options.retry_skipped, options.fresh) == (True, False, False)
     assert (options.api_base, options.api_key_env) == ("http://x/v1", "K")
     assert dict(options.environ) == {"K": "v"}

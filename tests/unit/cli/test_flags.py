@@ -83,6 +83,16 @@ def test_a_command_to_type_next_repeats_what_says_which_run_it_is() -> None:
     assert flags["output"] == Path("out")
 
 
+def test_a_limit_counts_from_one_and_excludes_rows() -> None:
+    flags = flags_of("--limit", "3")
+    check_together(flags)
+    assert repeated(flags) == ("--limit", "3")
+    with pytest.raises(click.UsageError):
+        flags_of("--limit", "0")
+    with pytest.raises(click.UsageError, match="--rows and --limit"):
+        check_together(flags_of("--limit", "3", "--rows", "0"))
+
+
 def test_credentials_in_a_url_are_not_repeated() -> None:
     shown = repeated(flags_of("--api-base", "https://me:canary@host/v1?key=canary"))
     assert "canary" not in " ".join(shown)

@@ -64,6 +64,12 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
         assert capsys.readouterr().out == f"osmosis {importlib.metadata.version('osmosis-bridge')}\n"
 
 
+def test_help_as_a_command_is_pointed_to_the_flag_once() -> None:
+    said = osmosis("help")
+    assert said.code == 2
+    assert said.stderr.count("--help") == 1
+
+
 def test_no_command_is_a_usage_error_that_shows_the_help() -> None:
     said = osmosis()
     assert (said.code, said.stdout) == (2, "")

@@ -170,6 +170,12 @@ def test_the_plan_leaves_out_what_was_not_given() -> None:
     ]
 
 
+def test_the_plan_says_who_decides_how_many_run_at_once() -> None:
+    assert dict(plan_rows(plan(), TYPED))["In Flight"] == "up to 4"
+    told = dict(plan_rows(plan(max_in_flight=1, in_flight_open=True), TYPED))
+    assert told["In Flight"] == "as many as the rollout allows"
+
+
 def test_the_plan_says_what_is_pending_and_what_is_kept() -> None:
     recorded = plan(runs_per_row=2, total_items=40, pending_items=30, recorded_items=10, branch="main")
     rows = dict(plan_rows(recorded, TYPED))

@@ -51,6 +51,16 @@ def test_the_plan_says_what_will_run(workspace: Workspace) -> None:
     assert plan.output_path == workspace.run_dir()
 
 
+def test_the_first_rows_may_be_asked_for(workspace: Workspace) -> None:
+    assert prepared(workspace, limit=2).plan.selected_rows == 2
+    assert prepared(workspace, limit=99).plan.selected_rows == 5
+
+
+def test_the_plan_says_whether_anyone_asked_for_a_concurrency(workspace: Workspace) -> None:
+    assert prepared(workspace).plan.in_flight_open
+    assert not prepared(workspace, max_in_flight=1).plan.in_flight_open
+
+
 def test_nothing_but_a_lock_file_is_created(workspace: Workspace) -> None:
     prepared(workspace)
     output = workspace.run_dir().parent

@@ -9,6 +9,7 @@ import pytest
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.families.bedrock import CONVERSE
+from osmosis_bridge.native.families.cohere import COHERE
 from osmosis_bridge.native.families.gemini import GEMINI
 from osmosis_bridge.native.families.other import OTHER
 from osmosis_bridge.native.outgoing import FieldRow, missing_words, not_a_call, settle, without_false_strict
@@ -74,6 +75,37 @@ def test_objects_of_the_client_s_are_merged_with_what_stands_there() -> None:
     rows = settled(GEMINI, {"temperature": 0.5, "generationConfig": {"topK": 3}}, body)
     assert body == {"generationConfig": {"temperature": 0.5, "topK": 3}}
     assert rows["generationConfig"].became == "forwarded"
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "refused"),
+    [
+        (GEMINI, {"generationConfig": {"temperature": 0.5}, "temperature": 1}, "temperature"),
+        (GEMINI, {"temperature": 1, "generationConfig": {"temperature": 0.5}}, "generationConfig"),
+        (COHERE, {"max_tokens": 5, "max_completion_tokens": 9}, "max_completion_tokens"),
+        (ANTHROPIC, {"user": "u", "metadata": {"user_id": None}}, "metadata"),
+    ],
+)
+def test_two_fields_that_say_different_things_in_one_place_are_refused(
+    family: Family, fields: dict[str, Any], refused: str
+) -> None:
+    with pytest.raises(Refused) as caught:
+        settled(family, fields, {})
+    assert caught.value.param == refused
+
+
+def test_two_fields_that_say_the_same_go_and_the_client_s_own_stay_as_they_were() -> None:
+    fields: dict[str, Any] = {"generationConfig": {"topK": 3}, "temperature": 1}
+    settled(COHERE, {"max_tokens": 5, "max_completion_tokens": 5}, {})
+    settled(GEMINI, fields, {})
+    assert fields == {"generationConfig": {"topK": 3}, "temperature": 1}
+
+
+def test_a_tool_with_an_odd_name_is_looked_for_like_any_other() -> None:
+    odd = {"type": "function", "function": {"name": ["f"], "strict": True}}
+    body: dict[str, Any] = {"tools": [{"name": ["f"]}]}
+    settled(ANTHROPIC, {"tools": [odd]}, body)
+    assert body["tools"][0]["strict"] is True
 
 
 def test_strict_is_set_on_the_tools_that_ask_for_it() -> None:
