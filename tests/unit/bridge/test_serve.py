@@ -672,7 +672,10 @@ def test_on_the_native_lane_only_chat_completions_are_translated() -> None:
 )
 def test_a_stream_that_the_translator_saw_break_off_is_truncated(code: str, status: str) -> None:
     error = {"error": {"message": "m", "type": "upstream_error", "param": None, "code": code}}
-    transport, ledger = FakeTransport(Answer([sse(delta("he")), sse(error)], headers=SSE)), FakeLedger()
+    transport, ledger = (
+        FakeTransport(Answer([sse(delta("he"), error, done=False)], headers=SSE)),
+        FakeLedger(),
+    )
     bridge = a_bridge(transport, ledger)
     bridge.target = msgspec.structs.replace(bridge.target, lane="native")
     asyncio.run(bridge.serve(a_call(request(stream=True)), FakeReply()))
