@@ -15,7 +15,7 @@ class EvalCommands(LazyGroup):
     deferred: ClassVar = {
         "run": Deferred("osmosis_cli.eval_run:run_command", "Run an agent over a dataset and score it."),
         "list": Deferred("osmosis_cli.eval_local:list_command", "List the runs of this workspace."),
-        "show": Deferred("osmosis_cli.eval_local:show_command", "Show what a run has come to, item by item."),
+        "show": Deferred("osmosis_cli.eval_show:show_command", "Show what a run has come to, item by item."),
         "repair": Deferred(
             "osmosis_cli.eval_local:repair_command", "Repair the journal of a run that was damaged."
         ),

@@ -93,6 +93,8 @@ def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invoc
         fresh=flags["fresh"],
         retry_failed=flags["retry_failed"],
         retry_skipped=flags["retry_skipped"],
+        extend=flags["extend"],
+        max_retries=flags["max_retries"],
         api_base=flags["api_base"],
         api_key_env=flags["api_key_env"],
         python=flags["python"],
@@ -131,7 +133,8 @@ class Approval:
         """Values of the plan's secrets, or None when the user declines."""
         rows = plan_rows(plan, self.typed)
         if self.out.format is Format.RICH:
-            self.out.say_drawn(tables.rendered([tables.facts("Local Evaluation", rows)], self.out.stdout))
+            table = tables.facts("Local Evaluation", rows, tables.screen_of(self.out.stdout))
+            self.out.say_drawn(tables.rendered([table], self.out.stdout))
         with interruptible():
             if self.ask and not plan.model_path.startswith(FREE_MODELS) and not self._agreed(plan, rows):
                 return None

@@ -17,6 +17,8 @@ from osmosis_runner.errors import RunnerError
 from osmosis_runner.names import check_run_name
 from osmosis_runner.selection import parse_rows
 
+RETRIES = 2
+
 
 class RunFlags(TypedDict):
     """What was typed after `osmosis eval run`."""
@@ -31,6 +33,8 @@ class RunFlags(TypedDict):
     fresh: bool
     retry_failed: bool
     retry_skipped: bool
+    extend: bool
+    max_retries: int
     yes: bool
     secrets_file: str | None
     api_base: str | None
@@ -98,14 +102,18 @@ def check_together(flags: RunFlags) -> None:
     if flags["rows"] is not None and flags["limit"] is not None:
         raise click.UsageError("--rows and --limit both say which rows; give one.")
     _check_launch(flags)
-    retry = [flag for flag in ("retry_failed", "retry_skipped") if flags[flag]]
-    if not retry:
-        return
-    flag = f"--{retry[0].replace('_', '-')}"
-    if flags["fresh"]:
-        raise click.UsageError(f"--fresh starts anew, so there is nothing for {flag} to run again.")
-    if not flags["name"]:
-        raise click.UsageError(f"{flag} needs --name, the run whose items shall run again.")
+    uses = {
+        "retry_failed": "run again",
+        "retry_skipped": "run again",
+        "extend": "add to",
+    }
+    for name, use in uses.items():
+        if not flags[name]:
+            continue
+        if flags["fresh"]:
+            raise click.UsageError(f"--fresh starts anew, so there is nothing for {_typed(name)} to {use}.")
+        if not flags["name"]:
+            raise click.UsageError(f"{_typed(name)} needs --name, the run whose items it is about.")
 
 
 def _check_launch(flags: RunFlags) -> None:
@@ -130,6 +138,7 @@ def repeated(flags: RunFlags) -> tuple[str, ...]:
         "--rows": flags["rows"],
         "--limit": flags["limit"],
         "--max-in-flight": flags["max_in_flight"],
+        "--max-retries": flags["max_retries"] if flags["max_retries"] != RETRIES else None,
         "--output": flags["output"],
         "--secrets-file": flags["secrets_file"],
         # A URL's credentials are not shown again.
@@ -178,6 +187,11 @@ WHAT_TO_RUN = (
     click.option("--fresh", is_flag=True, help="Set an existing run of that name aside and start anew."),
     click.option("--retry-failed", is_flag=True, help="Run failed items of the named run again."),
     click.option("--retry-skipped", is_flag=True, help="Run skipped items of the named run again."),
+    click.option(
+        "--extend",
+        is_flag=True,
+        help="Add to the named run what n, --rows or --limit now ask for beyond what it has.",
+    ),
 )
 
 HOW_TO_RUN = (
@@ -186,6 +200,15 @@ HOW_TO_RUN = (
         type=click.IntRange(min=1),
         metavar="N",
         help="Rollouts at a time; otherwise evaluation.batch_size, then what the rollout can take.",
+    ),
+    click.option(
+        "--max-retries",
+        type=click.IntRange(min=0),
+        default=RETRIES,
+        metavar="N",
+        show_default=True,
+        help="Times an item runs again when the provider failed it; 0: never, and clients are told not to ask "
+        "again either.",
     ),
     click.option("-y", "--yes", is_flag=True, help="Spend without asking; needed where nobody can be asked."),
     click.option(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, OverflowMethod, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -20,6 +20,7 @@ from rich.text import Text
 from osmosis_cli.figures import amount, duration, percent
 from osmosis_cli.output import Format, one_line
 from osmosis_cli.render import Output
+from osmosis_cli.spelling import spelled, wrapped
 from osmosis_cli.tables import console_on
 from osmosis_runner.events import FinishedItem, LogLine, Observer, Progress, Warned
 
@@ -100,7 +101,9 @@ class Bar(Words):
         self._console = console
         self._clock = clock
         self._seen: tuple[Progress, float] | None = None
-        self._spinner = Spinner("dots")
+        unicode = console.encoding.startswith("utf")
+        self._spinner = Spinner("dots" if unicode else "line")
+        self._overflow: OverflowMethod = "ellipsis" if unicode else "crop"
         self._live: Live | None = None
 
     def started(self, progress: Progress) -> None:
@@ -128,21 +131,21 @@ class Bar(Words):
         if self._live is None:
             super().stage(text)
         elif not self._verbose:
-            self._console.print(Text(f"→ {one_line(text)}"))
+            self._tell(f"→ {one_line(text)}")
 
     def warned(self, warning: Warned) -> None:
         """Tell a warning above the bar."""
         if self._live is None:
             super().warned(warning)
         else:
-            self._console.print(Text(f"⚠ {one_line(warning.text)}", style="yellow"))
+            self._tell(f"⚠ {one_line(warning.text)}", "yellow")
 
     def logged(self, line: LogLine) -> None:
         """Tell a log line above the bar."""
         if self._live is None:
             super().logged(line)
         elif self._verbose:
-            self._console.print(Text(log_text(line)))
+            self._tell(one_line(log_text(line)))
 
     def close(self) -> None:
         """Draw the last frame and give the terminal back."""
@@ -161,17 +164,25 @@ class Bar(Words):
             (f"{progress.done}/{progress.total}", "bold"),
             f" {duration(elapsed)} ",
             (time_left(progress, elapsed), "dim"),
-            overflow="ellipsis",
+            overflow=self._overflow,
             no_wrap=True,
         )
         line = Table.grid(padding=(0, 1))
         line.add_row(
-            self._spinner if progress.done < progress.total else Text("✓"),
+            self._spinner if progress.done < progress.total else Text(self._spelled("✓")),
             ProgressBar(total=progress.total, completed=progress.done, width=width),
             words,
         )
-        told = " · ".join(figures(progress, elapsed))
-        return Group(line, Text(f"  {told}", overflow="ellipsis", no_wrap=True))
+        told = self._spelled(" · ".join(figures(progress, elapsed)))
+        return Group(line, Text(f"  {told}", overflow=self._overflow, no_wrap=True))
+
+    def _tell(self, text: str, style: str = "") -> None:
+        """A line above the bar, left to the terminal where a word is longer than it is wide."""
+        lines = wrapped(self._spelled(text), self._console.width)
+        self._console.print(Text("\n".join(lines), style=style), soft_wrap=True)
+
+    def _spelled(self, text: str) -> str:
+        return spelled(text, self._console.encoding)
 
     def _keep(self, progress: Progress) -> None:
         self._seen = (progress, self._clock())
@@ -189,6 +200,10 @@ def figures(progress: Progress, elapsed: float) -> list[str]:
     if progress.skipped:
         told.append(f"skipped {progress.skipped}")
     told.append(f"{progress.in_flight} in flight")
+    if progress.waiting:
+        told.append(f"{progress.waiting} waiting for the provider")
+    if progress.retries:
+        told.append(counted_retries(progress.retries))
     if progress.finished_here and elapsed > 0:
         told.append(f"{progress.finished_here * 60 / elapsed:,.1f} rows/min")
     if progress.tokens is not None:
@@ -196,6 +211,11 @@ def figures(progress: Progress, elapsed: float) -> list[str]:
     if progress.cost_usd is not None:
         told.append(f"${progress.cost_usd:.4f}")
     return told
+
+
+def counted_retries(number: int) -> str:
+    """How many calls the provider turned away for a while."""
+    return "1 retry" if number == 1 else f"{number:,} retries"
 
 
 def time_left(progress: Progress, elapsed: float) -> str:

@@ -5,6 +5,7 @@ The only file that reads `os.environ`. It knows the names of the commands and no
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -134,9 +135,25 @@ def _fail(invocation: Invocation, error: Exception) -> int:
     return shown.exit_code
 
 
+def standard_streams() -> tuple[TextIO, TextIO, TextIO]:
+    """stdin, stdout and stderr, fit to be used: one that was closed leads nowhere, and none fails at a character.
+
+    The number of a closed one is taken, too, or the next file that is opened would get what is meant for it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream: TextIO | None = getattr(sys, name)
+        if stream is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - open until the process ends
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    return sys.stdin, sys.stdout, sys.stderr
+
+
 def main() -> NoReturn:
     """The console script: run `sys.argv` and exit."""
-    code = run(sys.argv[1:], os.environ, (sys.stdin, sys.stdout, sys.stderr))
+    code = run(sys.argv[1:], os.environ, standard_streams())
     # A reader that has left would make the interpreter's last flush fail, after all is done, with a message of its own.
     for stream in (sys.stdout, sys.stderr):
         try:

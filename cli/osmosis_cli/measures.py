@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from osmosis_cli.figures import UNKNOWN, amount, counted, money, percent, value
+from osmosis_cli.figures import UNKNOWN, amount, counted, duration, money, percent, value
 
 Row = tuple[str, str]
 
@@ -27,13 +27,17 @@ def number(source: object, *path: str) -> float | None:
 
 def measure_rows(summary: Mapping[str, object]) -> list[Row]:
     """Pass rate, reward, pass@k, tokens, context, latency and cost of a run, as far as they are known."""
-    found = [
-        ("Pass Rate", _pass_rate(summary)),
-        ("Reward", _reward(summary)),
+    estimates = [
         ("pass@k", _at_k(summary, "pass_at_k", "pass@")),
         ("pass^k", _at_k(summary, "pass_hat_k", "pass^")),
         ("Row Consistency", _consistency(summary)),
+    ]
+    found = [
+        ("Pass Rate", _pass_rate(summary)),
+        ("Reward", _reward(summary)),
+        *(() if none_succeeded(summary) else estimates),
         ("Failures", _failures(summary)),
+        ("Provider Retries", _retries(summary)),
         ("Tokens Used", _tokens(summary)),
         ("Max Context Tokens", _context(summary)),
         ("Time per Item", _latency(summary)),
@@ -42,10 +46,18 @@ def measure_rows(summary: Mapping[str, object]) -> list[Row]:
     return [(label, text) for label, text in found if text]
 
 
+def none_succeeded(summary: Mapping[str, object]) -> bool:
+    """Whether items have ended and every one failed: then no rate was measured, only that nothing works."""
+    scored, failed = number(summary, "completed_samples"), number(summary, "failed")
+    return bool(scored) and failed is not None and failed >= (scored or 0) and not number(summary, "passed")
+
+
 def _pass_rate(summary: Mapping[str, object]) -> str:
     scored = number(summary, "completed_samples")
     if not scored:
         return "nothing scored yet"
+    if none_succeeded(summary):
+        return f"no item succeeded ({amount(scored)} failed)"
     threshold = value(number(summary, "pass_threshold"))
     rate, passed = percent(number(summary, "pass_rate")), amount(number(summary, "passed"))
     between = _between(summary.get("pass_rate_interval"))
@@ -97,6 +109,13 @@ def _failures(summary: Mapping[str, object]) -> str:
         return ""
     named = cast("Mapping[str, object]", kinds)
     return ", ".join(f"{name} {amount(number(named, name))}" for name in named)
+
+
+def _retries(summary: Mapping[str, object]) -> str:
+    count, waited = number(summary, "provider_retries"), number(summary, "retry_wait_ms")
+    if not count:
+        return ""
+    return amount(count) + (f" (waited {duration(waited / 1000)} in all)" if waited else "")
 
 
 def _tokens(summary: Mapping[str, object]) -> str:

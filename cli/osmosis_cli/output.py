@@ -84,6 +84,10 @@ class ListResult:
     extra: Mapping[str, Json] = field(default_factory=dict[str, Json])
     empty: str = "Nothing to list."
     exit_code: int = 0
+    shown: tuple[tuple[str, ...], ...] = ()
+    """`rows` as people read them, where that differs."""
+    droppable: tuple[str, ...] = ()
+    """Columns that a narrow screen can do without, the first one first."""
 
 
 Result: TypeAlias = OperationResult | DetailResult | ListResult

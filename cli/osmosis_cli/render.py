@@ -8,6 +8,7 @@ tables reach it as text.
 from __future__ import annotations
 
 import getpass
+import os
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -24,6 +25,10 @@ from osmosis_cli.output import (
     printable,
     warning_document,
 )
+from osmosis_cli.spelling import spelled, wrapped
+
+USUAL_COLUMNS = 80
+"""Of a terminal that does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Output:
     def say(self, text: str) -> None:
         """A line for people on stdout; nothing in the other formats."""
         if self.format is Format.RICH:
-            self._put(self.stdout, printable(text))
+            self._tell(self.stdout, printable(text))
 
     def say_drawn(self, drawn: str) -> None:
         """What rich has drawn, on stdout; nothing in the other formats."""
@@ -66,7 +71,7 @@ class Output:
     def status(self, text: str) -> None:
         """What is going on now: `→ text` for people, a line on stderr in plain format, nothing in JSON."""
         if self.format is Format.RICH:
-            self._put(self.stdout, f"→ {one_line(text)}")
+            self._tell(self.stdout, f"→ {one_line(text)}")
         elif self.format is Format.PLAIN:
             self._put(self.stderr, one_line(text))
 
@@ -75,7 +80,7 @@ class Output:
         if self.format is Format.JSON:
             self._put(self.stderr, encode(warning_document(self.version, code, text)))
         else:
-            self._put(self.stderr, f"{'⚠' if self.format is Format.RICH else 'Warning:'} {printable(text)}")
+            self._tell(self.stderr, f"{'⚠' if self.format is Format.RICH else 'Warning:'} {printable(text)}")
 
     def note(self, text: str) -> None:
         """Context for a person on stderr, as it stands; nothing in JSON."""
@@ -91,9 +96,9 @@ class Output:
             told = (str(error.code), error.message)
             self._put(self.stderr, encode(error_document(command, self.version, told, details)))
             return
-        self._put(self.stderr, printable(f"Error: {error.message}"))
+        self._tell(self.stderr, printable(f"Error: {error.message}"))
         if error.fix:
-            self._put(self.stderr, printable(error.fix))
+            self._tell(self.stderr, printable(error.fix))
 
     def ask(self, question: str, *, default: bool) -> bool:
         """Ask a yes-or-no question on stderr; the end of input is a no, an empty answer is `default`."""
@@ -126,6 +131,21 @@ class Output:
                 self._put(self.stderr, "")
         return line
 
+    def _tell(self, stream: TextIO, text: str) -> None:
+        """Words for people, wrapped where they read them on a terminal."""
+        width = columns(stream) if self.format is Format.RICH else None
+        lines = [line for whole in text.split("\n") for line in wrapped(whole, width)]
+        self._put(stream, "\n".join(lines))
+
     def _put(self, stream: TextIO, text: str, end: str = "\n") -> None:
-        encoding = stream.encoding or "utf-8"
-        print(text.encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=True)
+        print(spelled(text, stream.encoding), end=end, file=stream, flush=True)
+
+
+def columns(stream: TextIO) -> int | None:
+    """How wide the terminal is that `stream` writes to; None where it is no terminal."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_COLUMNS
+    except (OSError, ValueError):
+        return USUAL_COLUMNS

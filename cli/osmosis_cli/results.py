@@ -6,6 +6,7 @@ Pure: it knows the runner's values and the shapes of `output.py`, and neither fi
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def outcome_result(outcome: RunOutcome, typed: Typed, demands: Demands) -> Opera
     return OperationResult(
         operation="eval.run",
         status=_status(outcome, unmet),
-        message=_message(outcome, typed.shown(outcome.plan.output_path), unmet),
+        message=_message(outcome, typed.shown(outcome.plan.output_path), unmet, demands),
         title="Results" if outcome.complete else "Results (incomplete)",
         rows=tuple(_rows(outcome, typed)),
         sections=_sections(outcome, typed),
@@ -126,7 +127,19 @@ def _status(outcome: RunOutcome, unmet: Sequence[str]) -> str:
     return "failed" if unmet else "success"
 
 
-def _message(outcome: RunOutcome, path: str, unmet: Sequence[str]) -> str:
+def every_item_failed(outcome: RunOutcome, demands: Demands) -> str:
+    """That not one item of a complete run succeeded, with what most of them died of; empty when one did."""
+    if not outcome.complete or not outcome.failed or outcome.succeeded:
+        return ""
+    causes = Counter(row.error_message or row.error_type or "" for row in outcome.failed_rows)
+    (text, times), *others = causes.most_common(2) or [("", 0)]
+    share = f", {times:,} of {outcome.failed:,} with" if others else ""
+    cause = f"{share}: {cut(text).rstrip('.')}" if text else ""
+    hint = "" if demands.none_failed else " --fail-on failed makes this exit 1."
+    return f"Every item failed{cause}.{hint}"
+
+
+def _message(outcome: RunOutcome, path: str, unmet: Sequence[str], demands: Demands) -> str:
     name, pending = outcome.plan.run_name, counted(outcome.pending, "item")
     if outcome.ended == "already_complete":
         text = f"Run {name!r} was already complete; nothing ran: {path}"
@@ -138,7 +151,8 @@ def _message(outcome: RunOutcome, path: str, unmet: Sequence[str]) -> str:
             f"{pending} pending: {path}" if outcome.local_run_id else "before it had begun; nothing was kept."
         )
         text = f"Evaluation run {word}, {begun}" if outcome.local_run_id else f"Evaluation run {word} {begun}"
-    return " ".join((text, *((outcome.reason,) if outcome.reason else ()), *unmet))
+    parts = (every_item_failed(outcome, demands), text, outcome.reason, *unmet)
+    return " ".join(part for part in parts if part)
 
 
 def _rows(outcome: RunOutcome, typed: Typed) -> list[tuple[str, str]]:

@@ -13,9 +13,11 @@ from typing import cast
 
 from osmosis_cli.figures import cut
 from osmosis_cli.measures import number
+from osmosis_runner.atif import owner_of
 from osmosis_runner.errors import RunDirError
 from osmosis_runner.journal import read_records, replay
 from osmosis_runner.journal_record import JournalRecord
+from osmosis_runner.jsontext import JsonObject
 from osmosis_runner.lock import Owner, lock_holder
 from osmosis_runner.replay import Replay
 from osmosis_runner.report import Report
@@ -132,6 +134,42 @@ def prompts_of(run: StoredRun, wanted: Collection[int]) -> dict[int, str]:
         return {}
 
 
+def trajectory_of(run: StoredRun, record: JournalRecord) -> Mapping[str, object]:
+    """The trajectory of the rollout that `record` tells of; empty where none was kept. Reads no other item's."""
+    for path in _trajectories(run, record):
+        found = _read_object(path)
+        if found and owner_of(cast("JsonObject", found)) == record.rollout_id:
+            return found
+    return {}
+
+
+def files_of(run: StoredRun, record: JournalRecord) -> tuple[tuple[str, Path], ...]:
+    """What an item left on disk, by what it is."""
+    directory = run.directory
+    kept = next((path for path in _trajectories(run, record) if path.is_file()), None)
+    artifacts = directory.artifacts(*record.item)
+    places = (
+        ("Trajectory File", kept),
+        ("Artifacts", artifacts if _holds_files(artifacts) else None),
+        ("Rollout Folder", directory.trial(record.rollout_id)),
+    )
+    return tuple((label, path) for label, path in places if path is not None and path.exists())
+
+
+def _trajectories(run: StoredRun, record: JournalRecord) -> tuple[Path, Path]:
+    return (
+        run.directory.trajectory(*record.item),
+        run.directory.trial(record.rollout_id) / "trajectory.json",
+    )
+
+
+def _holds_files(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
+
+
 def _read_object(path: Path) -> Mapping[str, object]:
     try:
         return _object_of(path.read_bytes())
@@ -142,7 +180,7 @@ def _read_object(path: Path) -> Mapping[str, object]:
 def _object_of(text: bytes) -> Mapping[str, object]:
     try:
         return _mapping(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

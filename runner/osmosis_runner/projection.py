@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 RESERVED = "manifest.json"
 TRAJECTORY = "trajectory.json"
+ERROR = "error.txt"
 TRAJECTORY_LIMIT = 256 * 1024 * 1024
 
 
@@ -66,11 +67,14 @@ class Projector:
     ) -> bool:
         """Replace what an earlier attempt at the item left; returns whether there is a valid trajectory.
 
+        Of a failed one there is always a folder, with `error.txt` in it.
         Raises OSError when the run directory cannot be written.
         """
         if record.attempt > 1:
             self._clear(record)
         trial = self.run.trial(record.rollout_id)
+        if record.status == "failed":
+            _leave_error(trial, record)
         self._copy_artifacts(trial / "artifacts", self.run.artifacts(*record.item))
         value = self._left(trial / TRAJECTORY, record)
         if value is None and transcript is not None:
@@ -143,7 +147,8 @@ class Projector:
         if problems:
             self.warn(f"what rollout {record.rollout_id} said makes no trajectory: {problems[0]}")
             return None
-        return value
+        # The row's own fields are in it too.
+        return cast("JsonObject | None", self._decoded(msgspec.Raw(msgspec.json.encode(value))))
 
     def _decoded(self, raw: msgspec.Raw | None) -> object:
         if raw is None:
@@ -179,6 +184,24 @@ class Projector:
 
 def _object(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _leave_error(trial: Path, record: JournalRecord) -> None:
+    """Write for people what the record says of the failure: it is redacted there already."""
+    phase = f" in {record.error_phase}" if record.error_phase else ""
+    lines = [
+        f"{record.error_type or 'failed'}{phase}: {record.error_message or 'no message'}",
+        f"row {record.row_index} run {record.run_index}, attempt {record.attempt}, rollout {record.rollout_id}",
+    ]
+    if record.error_traceback:
+        lines += ["", record.error_traceback.rstrip("\n")]
+    path = trial / ERROR
+    trial.mkdir(exist_ok=True)
+    # The rollout may have put a link there: it is never written through.
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def _notes(record: JournalRecord, transcript: Transcript) -> str | None:

@@ -410,7 +410,9 @@ def test_no_file_of_a_run_and_no_output_of_its_command_holds_a_secret(
     leaks = {str(file): held for file, content in written.items() if (held := found_in(content))}
     assert leaks == {}
     # What the rollout itself was given it may write into its own folder; it is scrubbed when the run takes it over.
-    told_on = [str(file) for file, content in written.items() if b"orb-" in content or found_in(content, tools)]
+    told_on = [
+        str(file) for file, content in written.items() if b"orb-" in content or found_in(content, tools)
+    ]
     assert told_on == []
     assert found_in(outputs, tools) == []
     assert b"orb-" not in outputs

@@ -1,8 +1,8 @@
 """An OpenAI-compatible provider on loopback that answers at once and misbehaves when a prompt asks for it.
 
-The last message of a request may hold one directive: `ERR:503`, `SLEEP:2.5`, `CUT`, `NOUSAGE`, `BIG:200000`. Its
-answer is otherwise what stands after `SAY:`, else what `provider.answer` makes of it. `provider.status` makes every
-call fail.
+The last message of a request may hold one directive: `ERR:503`, `SLEEP:2.5`, `CUT`, `NOUSAGE`, `BIG:200000`,
+`FLAKY:key:3` (429 three times for this key, then an answer). Its answer is otherwise what stands after `SAY:`, else
+what `provider.answer` makes of it. `provider.status` makes every call fail.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class MockProvider:
 
     async def _serve(self, started: threading.Event) -> None:
         self._writers: set[asyncio.StreamWriter] = set()
+        self._turned_away: Counter[str] = Counter()
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
@@ -77,6 +79,10 @@ class MockProvider:
         if found := re.search(r"SLEEP:([\d.]+)", text):
             await asyncio.sleep(float(found[1]))
         error = re.search(r"ERR:(\d+)", text)
+        flaky = re.search(r"FLAKY:(\w+):(\d+)", text)
+        if flaky and self._turned_away[flaky[1]] < int(flaky[2]):
+            self._turned_away[flaky[1]] += 1
+            error = re.match(r"(429)", "429")
         status = self.status or (int(error[1]) if error else None)
         if status is not None:
             send(

@@ -22,9 +22,14 @@ from osmosis_runner.rollout import AgentWorkflow, AgentWorkflowOutput, Grader, s
 
 
 async def ask(ctx, text):
+    """The answer to one question."""
+    return await converse(ctx, [{"role": "user", "content": text}])
+
+
+async def converse(ctx, messages):
     """One completion with nothing but the standard library, which starts at once."""
     url = urlsplit(ctx.base_url)
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+    body = json.dumps({"model": "m", "messages": messages}).encode()
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     head = f"POST {url.path}/chat/completions HTTP/1.1\\r\\nhost: {url.netloc}\\r\\nconnection: close\\r\\n"
     head += f"authorization: Bearer {ctx.api_key}\\r\\ncontent-type: application/json\\r\\n"
@@ -44,6 +49,8 @@ class Workflow(AgentWorkflow):
         meta = ctx.metadata or {}
         mode, arg = meta.get("mode", "ok"), meta.get("arg")
         text = ctx.prompt[-1]["content"] if ctx.prompt else ""
+        if mode == "turns": return await self.take_turns(ctx, arg)
+        if mode == "patient": return await self.ask_again_and_again(ctx, text)
         ctx.messages = list(ctx.prompt)
         if mode == "exit": os._exit(17)
         if mode == "sleep": await asyncio.sleep(arg)
@@ -61,6 +68,24 @@ class Workflow(AgentWorkflow):
         ctx.messages.append({"role": "assistant", "content": answer})
         if mode == "raise": raise RuntimeError("blew up on purpose\\nsecond line")
         return AgentWorkflowOutput(messages=ctx.messages, metrics={"turns": 1}, info={"mode": mode})
+
+
+    async def take_turns(self, ctx, texts):
+        """One call a text; nobody is told what was said until it is over, and the last one is never reached."""
+        messages = list(ctx.prompt)
+        for text in texts:
+            messages.append({"role": "user", "content": text})
+            messages.append({"role": "assistant", "content": await converse(ctx, messages)})
+        raise RuntimeError("gave up after its turns")
+
+    async def ask_again_and_again(self, ctx, text):
+        while True:
+            try:
+                answer = await ask(ctx, text)
+            except RuntimeError:
+                await asyncio.sleep(0.3)
+            else:
+                return [*ctx.prompt, {"role": "assistant", "content": answer}]
 
 
 class Scorer(Grader):
@@ -117,6 +142,8 @@ class Workspace:
     root: Path
     url: str
     patience: Patience = field(default_factory=lambda: Patience(provider_delays=(0.1, 0.2), cancel_grace=3.0))
+    home: Path | None = None
+    """What rollouts see as HOME."""
 
     @property
     def config(self) -> Path:
@@ -127,6 +154,8 @@ class Workspace:
 
     def options(self, **changes: Any) -> RunOptions:
         environ = {**os.environ, "OPENAI_API_KEY": "sk-provider-key-0123456789"}
+        if self.home is not None:
+            environ["HOME"] = str(self.home)
         fields = {
             "config_path": self.config,
             "workspace": self.root,

@@ -146,6 +146,7 @@ class AgentWorkflow(ABC):
     async def run(self, ctx: WorkflowContext) -> Sequence[Message] | AgentWorkflowOutput | None:
         """Carry out one rollout and return its messages.
 
+        None is an answer only when `ctx.messages` holds an assistant message.
         Raising fails the rollout, not the run. A plain `def run` is called in a thread of its own, which is the
         way to call code that blocks.
         """
@@ -156,4 +157,7 @@ class Grader(ABC):
 
     @abstractmethod
     async def grade(self, ctx: GraderContext) -> None:
-        """Look at `ctx.sample` and call `ctx.set_reward`. A rollout without a reward counts as not passed."""
+        """Look at `ctx.sample` and call `ctx.set_reward`, or set `ctx.sample.remove_sample`.
+
+        A rollout with neither has failed, whatever is returned.
+        """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
+import numbers
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from osmosis_runner.rollout.agent import (
     Sample,
     WorkflowContext,
 )
+from osmosis_runner.rollout.places import author_traceback, raised_at
 from osmosis_runner.rollout.registry import Status
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from osmosis_runner.rollout.admission import RolloutRequest
     from osmosis_runner.rollout.clients import Clients
 
-MESSAGE_LIMIT = 2_000
+MESSAGE_LIMIT = 850
+"""So that the place after it survives in a record, whose messages have 1,000 characters."""
 TRACEBACK_LIMIT = 8_000
 
 Phase: TypeAlias = Literal["workflow", "grader"]
@@ -49,6 +51,11 @@ class Failure:
     message: str
     phase: Phase
     traceback: str | None = None
+    """Of an exception that the author's code raised: without our frames, cut to its last characters."""
+
+
+class Unfit(Exception):
+    """What the author's code handed back cannot be used; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,7 @@ class Agent:
         boundary = Boundary("grader", job)
         with boundary.watch():
             grader = source() if isinstance(source, type) else source
-            await _called(cast("Grader", grader).grade, ctx)
+            _check_graded(await _called(cast("Grader", grader).grade, ctx), ctx)
         return ctx.reward, boundary.failure
 
 
@@ -159,46 +166,82 @@ class Boundary:
             self.failure = Failure(
                 "agent_error", f"the {self._phase} was cancelled by its own code", self._phase
             )
+        except Unfit as error:
+            self.failure = Failure("validation_error", str(error), self._phase)
         except (ValueError, TypeError, AssertionError) as error:
             self.failure = self._of(error, "validation_error")
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - the author's code may raise anything
+        except GeneratorExit:
+            # The interpreter closes the coroutine: it must not go on.
+            raise
+        except BaseException as error:  # noqa: BLE001 - the author's code may raise anything, and fails alone
             self.failure = self._of(error, "agent_error")
 
     def _of(self, error: BaseException, category: str) -> Failure:
-        text = str(error)
+        text = _text_of(error)
         message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        trace = _traceback(error)
+        trace, place = author_traceback(error), raised_at(error)
         key = self._job.request.llm_api_key
         if key:
             message, trace = message.replace(key, "[REDACTED]"), trace.replace(key, "[REDACTED]")
-        return Failure(category, message[:MESSAGE_LIMIT], self._phase, trace[-TRACEBACK_LIMIT:])
+        message = message[:MESSAGE_LIMIT] + (f" ({place})" if place else "")
+        return Failure(category, message, self._phase, trace[-TRACEBACK_LIMIT:])
 
 
 async def _called(function: Callable[..., Any], ctx: WorkflowContext | GraderContext) -> Any:  # noqa: ANN401 - the author's answer
     if inspect.iscoroutinefunction(function):
         return await function(ctx)
-    answer = await asyncio.to_thread(function, ctx)
+    answer = await asyncio.to_thread(_called_plainly, function, ctx)
     return await answer if inspect.isawaitable(answer) else answer
 
 
+def _called_plainly(function: Callable[..., Any], ctx: WorkflowContext | GraderContext) -> Any:  # noqa: ANN401 - the author's answer
+    try:
+        return function(ctx)
+    except StopIteration as error:
+        # No future can hold one: whoever waits for the thread would wait for ever.
+        message = "StopIteration was raised and not caught"
+        raise RuntimeError(message) from error
+
+
+def _check_graded(answer: object, ctx: GraderContext) -> None:
+    """Raise `Unfit` for a sample that is to be kept and has no reward."""
+    if ctx.reward is not None or ctx.sample.remove_sample:
+        return
+    if isinstance(answer, numbers.Real):
+        message = f"grade() returned {answer!r} and set no reward; call ctx.set_reward({answer!r}) instead"
+        raise Unfit(message)
+    message = (
+        "grade() set no reward; call ctx.set_reward(number) on every path through it, "
+        "or set ctx.sample.remove_sample = True to leave the item out"
+    )
+    raise Unfit(message)
+
+
 def _sample(answer: object, ctx: WorkflowContext) -> Sample:
-    """The sample of what `run` returned; raises TypeError when that is none of the three it may be."""
+    """The sample of what `run` returned; raises `Unfit` when that is none of the three it may be."""
     if isinstance(answer, AgentWorkflowOutput):
         messages = answer.messages if answer.messages is not None else ctx.messages or ctx.prompt
         return Sample(_messages(messages), metrics=dict(answer.metrics), info=dict(answer.info))
     if answer is None:
-        return Sample(_messages(ctx.messages or ctx.prompt))
+        said = _messages(ctx.messages)
+        if not any(message.get("role") == "assistant" for message in said):
+            message = (
+                "run() returned nothing and ctx.messages holds no assistant message; "
+                "return the conversation, as in `return [*ctx.prompt, reply]`"
+            )
+            raise Unfit(message)
+        return Sample(said)
     if isinstance(answer, (list, tuple)):
         return Sample(_messages(cast("Sequence[object]", answer)))
     message = f"run() must return messages, an AgentWorkflowOutput or None, got {type(answer).__name__}"
-    raise TypeError(message)
+    raise Unfit(message)
 
 
 def _attached(ctx: WorkflowContext) -> Sample | None:
     """What a failed workflow had attached of its conversation."""
     try:
         return Sample(_messages(ctx.messages)) if ctx.messages else None
-    except TypeError:
+    except Exception:  # noqa: BLE001 - anything may stand there, and the workflow has failed already
         return None
 
 
@@ -209,8 +252,8 @@ def _messages(raw: Sequence[object]) -> list[Message]:
         dump = getattr(item, "model_dump", None)
         value: object = dump(exclude_unset=True, mode="json") if callable(dump) else item
         if not isinstance(value, dict):
-            message = f"message {index} must be an object, got {type(item).__name__}"
-            raise TypeError(message)
+            message = f"message {index} of run() must be an object, got {type(item).__name__}"
+            raise Unfit(message)
         messages.append(cast("Message", value))
     return messages
 
@@ -225,9 +268,8 @@ def _concluded(job: Job, sample: Sample | None, reward: float | None, failure: F
     return Conclusion(Status.SUCCESS, sample, label, reward=None if removed else reward)
 
 
-def _traceback(error: BaseException) -> str:
-    """The traceback from the author's first frame on."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - `__str__` is the author's code too
+        return f"(its text cannot be had: {type(broken).__name__})"

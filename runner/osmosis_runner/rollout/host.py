@@ -26,12 +26,13 @@ from osmosis_runner.rollout.clients import Clients
 from osmosis_runner.rollout.desk import CLEANUP_S, Desk, HostSettings
 from osmosis_runner.rollout.execution import Agent
 from osmosis_runner.rollout.keep import Keeper
+from osmosis_runner.rollout.output import Labelled, label_output
 from osmosis_runner.rollout.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from osmosis_runner.rollout.execution import GraderSource, WorkflowSource
+    from osmosis_runner.rollout.execution import Conclusion, GraderSource, Job, WorkflowSource
 
 DEFAULT_PORT = 8000
 KEEP_ALIVE_S = 2160
@@ -78,7 +79,9 @@ class Host:
 
     def __init__(self, agent: Agent, settings: HostSettings) -> None:
         self._settings = settings
-        self._author = AuthorLoop(agent, settings.max_concurrent, Keeper(_own_version()).keep)
+        self._keeper = Keeper(_own_version())
+        self._streams: tuple[Labelled, ...] = ()
+        self._author = AuthorLoop(agent, settings.max_concurrent, self._keep)
         self._watch = Watch(time.monotonic)
         self._server_loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Event | None = None
@@ -88,6 +91,7 @@ class Host:
     def run(self) -> None:
         """Serve until told to stop; the main thread must call it."""
         listener = _listen(self._settings.port)
+        self._streams = label_output()
         self._watch.install()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told_to_stop)
@@ -96,6 +100,11 @@ class Host:
         thread.join(timeout=5)
         if self._broken:
             sys.exit(1)
+
+    def _keep(self, job: Job, conclusion: Conclusion) -> None:
+        self._keeper.keep(job, conclusion)
+        for stream in self._streams:
+            stream.finish(job.request)
 
     def _told_to_stop(self, number: int, _frame: object) -> None:
         self._signals += 1

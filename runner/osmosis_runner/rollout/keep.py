@@ -1,4 +1,4 @@
-"""Leaves a rollout's trajectory in its folder before its result is told.
+"""Leaves a rollout's trajectory in its folder, and the traceback of its failure in the log, before its result is told.
 
 Knows where the file goes. A trajectory that cannot be written is said on standard error and costs nobody a reward.
 """
@@ -6,6 +6,7 @@ Knows where the file goes. A trajectory that cannot be written is said on standa
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from osmosis_runner.rollout.jsonable import json_ready
 from osmosis_runner.trajectory import Attempt, build_trajectory
 
 if TYPE_CHECKING:
-    from osmosis_runner.rollout.execution import Conclusion, Job
+    from osmosis_runner.rollout.execution import Conclusion, Failure, Job
 
 
 class Keeper:
@@ -24,7 +25,9 @@ class Keeper:
         self._agent_version = agent_version
 
     def keep(self, job: Job, conclusion: Conclusion) -> None:
-        """Write `trajectory.json` into the job's folder when there are messages."""
+        """Write `trajectory.json` into the job's folder when there are messages; say why it failed if it did."""
+        if conclusion.failure is not None:
+            _tell(conclusion.failure)
         if conclusion.sample is None or not conclusion.sample.messages:
             return
         try:
@@ -35,6 +38,13 @@ class Keeper:
             sys.stderr.write(
                 f"no trajectory of rollout {job.request.rollout_id}: {type(error).__name__}: {error}\n"
             )
+
+
+def _tell(failure: Failure) -> None:
+    # What printing raises (a closed stream, an odd encoding) must not cost the others their server.
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"the {failure.phase} failed: {failure.message}\n{failure.traceback or ''}")
+        sys.stderr.flush()
 
 
 def _trajectory(job: Job, conclusion: Conclusion, agent_version: str) -> Any:  # noqa: ANN401 - a JSON object

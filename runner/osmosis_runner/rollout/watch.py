@@ -12,10 +12,10 @@ import asyncio
 import signal
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmosis_runner.rollout.execution import Job, current_job
+from osmosis_runner.rollout.places import is_library, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,11 +139,10 @@ def _place(frame: FrameType | None) -> str:
     """Where the author's code stands: the innermost frame that is not of an installed package."""
     first = frame
     while frame is not None:
-        path = frame.f_code.co_filename
-        if "site-packages" not in path and "/lib/python" not in path and not path.startswith("<"):
+        if not is_library(frame.f_code.co_filename):
             break
         frame = frame.f_back
     shown = frame or first
     if shown is None:
         return "an unknown place"
-    return f"{Path(shown.f_code.co_filename).name}:{shown.f_lineno} in {shown.f_code.co_name}"
+    return named_place(shown.f_code.co_filename, shown.f_lineno, shown.f_code.co_name)

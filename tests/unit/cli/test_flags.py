@@ -48,6 +48,7 @@ def test_a_rate_is_a_share_or_a_percentage(typed: str, rate: float) -> None:
         ("--max-in-flight", "0"),
         ("--rollout-port", "65536"),
         ("--fail-on", "skipped"),
+        ("--max-retries", "-1"),
     ],
 )
 def test_a_value_outside_its_grammar_is_a_usage_error(arguments: tuple[str, str]) -> None:
@@ -65,6 +66,8 @@ def test_a_row_selector_loses_its_outer_blanks() -> None:
     [
         (("--fresh", "--retry-failed", "--name", "a"), "--fresh starts anew"),
         (("--retry-skipped",), "--retry-skipped needs --name"),
+        (("--extend",), "--extend needs --name"),
+        (("--fresh", "--extend", "--name", "a"), "--fresh starts anew"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(arguments: tuple[str, ...], said: str) -> None:
@@ -75,6 +78,12 @@ def test_flags_that_contradict_each_other_are_refused(arguments: tuple[str, ...]
 def test_flags_that_go_together_are_accepted() -> None:
     check_together(flags_of("--retry-failed", "--retry-skipped", "--name", "a"))
     check_together(flags_of("--fresh"))
+
+
+def test_retries_are_repeated_when_they_are_not_the_usual_number() -> None:
+    assert flags_of()["max_retries"] == 2
+    assert repeated(flags_of("--max-retries", "2")) == ()
+    assert repeated(flags_of("--max-retries", "0")) == ("--max-retries", "0")
 
 
 def test_a_command_to_type_next_repeats_what_says_which_run_it_is() -> None:

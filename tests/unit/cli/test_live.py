@@ -20,6 +20,12 @@ def test_a_line_tells_done_pass_and_failed() -> None:
     assert progress_line(progress(4, passed=3, failed=1, succeeded=3)) == "4/20 pass 75% · failed 1"
 
 
+def test_figures_tell_who_waits_for_the_provider_and_how_often_it_turned_calls_away() -> None:
+    told = figures(progress(0, waiting=3, retries=12), 0)
+    assert told == ["pass —", "failed 0", "4 in flight", "3 waiting for the provider", "12 retries"]
+    assert "1 retry" in figures(progress(0, retries=1), 0)
+
+
 def test_figures_tell_what_is_known() -> None:
     assert figures(progress(0), 0) == ["pass —", "failed 0", "4 in flight"]
     told = figures(progress(10, succeeded=9, passed=9, skipped=1, cost_usd=0.5, tokens=12345), 30)
@@ -116,6 +122,34 @@ def test_a_bar_fits_the_terminal(width: int) -> None:
     bar.close()
     assert len(lines) == 2
     assert all(sum(len(segment.text) for segment in line) <= width for line in lines)
+
+
+class Ascii(Stream):
+    """A stream that can write ASCII only, and fails like one."""
+
+    encoding = "ascii"
+
+    def write(self, text: str) -> int:
+        """Write what ASCII has."""
+        return super().write(text.encode("ascii").decode())
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_bar_above_ascii_has_plain_signs_and_wraps_stages_between_words(width: int) -> None:
+    stream = Ascii(terminal=True)
+    console = Console(file=stream, width=width, color_system=None, force_terminal=False)
+    bar = Bar(output()[0], console, verbose=False, clock=lambda: 0.0)
+    bar.started(progress(3))
+    bar.stage("running 20 work items, up to 4 in flight, of a run that was interrupted before it ended")
+    bar.warned(Warned("LATE", "during the bar"))
+    bar.item_finished(item(0), progress(20))
+    bar.close()
+    lines = stream.getvalue().splitlines()
+    told = lines[: next(number for number, line in enumerate(lines) if "during the bar" in line)]
+    assert told[0].startswith("-> running 20 work items")
+    assert all(len(line) <= width for line in told)
+    assert "flight," in " ".join(told).split()
+    assert "pass 100% - failed 0" in stream.getvalue()
 
 
 def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,21 @@ def test_a_rate_over_nothing_is_not_told_as_zero(scored: int | None) -> None:
     assert rows["Pass Rate"] == "nothing scored yet"
 
 
+def test_a_rate_over_failures_alone_is_not_told_as_measured() -> None:
+    report = Report(4, 2, 1.0)
+    for item in range(8):
+        fields: dict[str, Any] = {"row_index": item // 2, "run_index": item % 2, "rollout_id": f"r{item}"}
+        report.add(JournalRecord(**fields, status="failed", duration_ms=1, error_type="agent_error"))
+    rows = dict(measure_rows(report.summary()))
+    assert rows["Pass Rate"] == "no item succeeded (8 failed)"
+    assert not {"pass@k", "pass^k", "Row Consistency"} & rows.keys()
+    assert rows["Failures"] == "agent_error 8"
+    report.add(
+        JournalRecord(row_index=0, run_index=0, rollout_id="r", status="success", duration_ms=1, reward=0)
+    )
+    assert "0.0% (0/8 scored" in dict(measure_rows(report.summary()))["Pass Rate"]
+
+
 def test_unknown_usage_is_told_as_unknown() -> None:
     rows = dict(measure_rows(SUMMARY | {"tokens_used": None, "samples_without_usage": 16}))
     assert rows["Tokens Used"] == "unknown: no usage was sent"
@@ -109,3 +124,10 @@ def test_what_superseded_attempts_spent_is_told_beside_what_counts() -> None:
     rows = dict(measure_rows(SUMMARY | spent))
     assert rows["Tokens Used"] == "12,345; 1 item without usage; 20,000 spent over all attempts"
     assert rows["Cost"] == "$0.5000; $2.00 spent over all attempts"
+
+
+def test_retries_of_the_provider_are_told_when_there_were_any() -> None:
+    assert "Provider Retries" not in dict(measure_rows(SUMMARY | {"provider_retries": 0, "retry_wait_ms": 0}))
+    told = dict(measure_rows(SUMMARY | {"provider_retries": 1200, "retry_wait_ms": 75_000}))
+    assert told["Provider Retries"] == "1,200 (waited 1m 15s in all)"
+    assert dict(measure_rows(SUMMARY | {"provider_retries": 1}))["Provider Retries"] == "1"

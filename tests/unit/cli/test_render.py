@@ -100,4 +100,20 @@ def test_a_stream_that_cannot_hold_a_character_gets_its_escape() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     Output(Format.RICH, Stream(), stream, stream, "9").say("→ \ud800 é")
-    assert raw.getvalue() == b"\\u2192 \\ud800 \\xe9\n"
+    assert raw.getvalue() == b"-> \\ud800 \\xe9\n"
+
+
+def test_words_are_wrapped_on_a_terminal_and_nowhere_else() -> None:
+    text = "running 20 work items, up to 4 in flight, " * 5
+    out, stdout, stderr = output(terminal=True)
+    out.status(text)
+    out.warn("SLOW", text)
+    out.fail("eval run", CLIError(text))
+    lines = (stdout.getvalue() + stderr.getvalue()).splitlines()
+    assert len(lines) >= 9
+    assert all(len(line) <= 80 for line in lines)
+    assert "fligh " not in " ".join(lines)
+    for form, terminal in ((Format.RICH, False), (Format.PLAIN, True)):
+        out, _, stderr = output(form, terminal=terminal)
+        out.warn("SLOW", text)
+        assert stderr.getvalue().count("\n") == 1

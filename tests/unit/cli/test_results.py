@@ -59,6 +59,31 @@ def test_the_message_says_why_a_run_is_partial_and_what_was_demanded() -> None:
     assert unmet.resource["unmet_demands"] == ["The pass rate, 75.0%, is under 80.0% (--fail-under)."]
 
 
+def every_item_failed(*messages: str, **changes: Any) -> str:
+    """The message of a complete run whose items all failed with these messages."""
+    rows = tuple(replace(FAILED, error_message=text) for text in messages)
+    ends = outcome(succeeded=0, failed=len(rows), failed_rows=rows, **changes)
+    return outcome_result(ends, TYPED, NOTHING).message
+
+
+def test_a_run_in_which_every_item_failed_says_so_first_and_why() -> None:
+    told = every_item_failed("no openai", "no openai", "timeout.")
+    assert told.startswith(
+        "Every item failed, 2 of 3 with: no openai. --fail-on failed makes this exit 1. Evaluation run finished:"
+    )
+    assert every_item_failed("no openai.").startswith("Every item failed: no openai. --fail-on")
+    assert "Every item" not in outcome_result(outcome(failed=19, succeeded=1), TYPED, NOTHING).message
+    assert "Every item" not in every_item_failed("no", ended="halted", pending=3)
+
+
+def test_a_run_in_which_every_item_failed_keeps_its_exit_code_unless_a_demand_says_otherwise() -> None:
+    ends = outcome(succeeded=0, failed=1, failed_rows=(FAILED,))
+    assert outcome_result(ends, TYPED, NOTHING).exit_code == 0
+    demanded = outcome_result(ends, TYPED, Demands(none_failed=True))
+    assert demanded.exit_code == 1
+    assert "makes this exit" not in demanded.message
+
+
 def test_the_commands_to_type_next_fit_the_outcome() -> None:
     run = "osmosis eval run configs/eval/quick.toml --rows 0-19"
     view = {"View": "osmosis eval show quick-otter-07"}

@@ -1,0 +1,54 @@
+"""Where in an author's code something happened, in words, and tracebacks without the frames that are ours. Pure."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+OWN_FOLDER = str(Path(__file__).parent) + os.sep
+"""Frames from here say nothing to an author."""
+
+THREAD_ENTRIES = (f"asyncio{os.sep}threads.py", f"concurrent{os.sep}futures{os.sep}thread.py")
+"""How a plain `def run` is reached."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a source file is of an installed package, of Python or of this project."""
+    return (
+        "site-packages" in path
+        or "/lib/python" in path
+        or path.startswith("<")
+        or path.startswith(OWN_FOLDER)
+    )
+
+
+def named_place(path: str, line: int, function: str) -> str:
+    """A place as it stands in messages: `main.py:8 in run`."""
+    return f"{Path(path).name}:{line} in {function}"
+
+
+def raised_at(error: BaseException) -> str | None:
+    """The innermost place of the author's own code that an exception went through; None when there is none."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            place = (code.co_filename, line, code.co_name)
+    return named_place(*place) if place else None
+
+
+def author_traceback(error: BaseException) -> str:
+    """The traceback of an exception and of all it came from, without frames that are ours."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting: list[traceback.TracebackException | None] = [told]
+    while waiting:
+        one = waiting.pop()
+        if one is not None:
+            one.stack = traceback.StackSummary.from_list([frame for frame in one.stack if not _ours(frame)])
+            waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
+    return "".join(told.format())
+
+
+def _ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(OWN_FOLDER) or frame.filename.endswith(THREAD_ENTRIES)
