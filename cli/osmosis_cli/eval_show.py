@@ -28,7 +28,7 @@ from osmosis_cli.refusals import refusals
 from osmosis_cli.stored import (
     StoredRun,
     current_summary,
-    files_of,
+    folders_of,
     item_line,
     prompts_of,
     read_journal,
@@ -91,7 +91,8 @@ OPTIONS = (
         "run_index",
         type=click.IntRange(min=0),
         metavar="K",
-        help="Which attempt at --row, counted from 0, where a row runs several times.  [default: 0]",
+        show_default="0",
+        help="Which attempt at --row, counted from 0, where a row runs several times.",
     ),
     click.option(
         "--status",
@@ -152,12 +153,13 @@ def _one(run: StoredRun, journal: Replay, place: tuple[int, int]) -> DetailResul
     if record is None:
         raise CLIError(
             f"Run {run.name!r} has no record of row {place[0]}, run {place[1]}.",
-            fix=f"{_known(journal)} 'osmosis eval show {run.name} --limit 0' lists them.",
+            fix=f"{_known(journal)} Without --row they are listed.",
             code=Code.NOT_FOUND,
         )
-    trajectory = trajectory_of(run, record)
+    path, trajectory = trajectory_of(run, record)
+    files = (("Trajectory File", path), *folders_of(run, record)) if path else folders_of(run, record)
     prompt = "" if trajectory else prompts_of(run, {record.row_index}).get(record.row_index, "")
-    return item_result(Item(run.name, record, trajectory, prompt, files_of(run, record)))
+    return item_result(Item(run.name, record, trajectory, prompt, files))
 
 
 def _known(journal: Replay) -> str:

@@ -134,33 +134,26 @@ def prompts_of(run: StoredRun, wanted: Collection[int]) -> dict[int, str]:
         return {}
 
 
-def trajectory_of(run: StoredRun, record: JournalRecord) -> Mapping[str, object]:
-    """The trajectory of the rollout that `record` tells of; empty where none was kept. Reads no other item's."""
-    for path in _trajectories(run, record):
+def trajectory_of(run: StoredRun, record: JournalRecord) -> tuple[Path | None, Mapping[str, object]]:
+    """The trajectory of the rollout that `record` tells of, and its file; None and empty where none was kept.
+
+    Reads no other item's.
+    """
+    trial = run.directory.trial(record.rollout_id)
+    for path in (run.directory.trajectory(*record.item), trial / "trajectory.json"):
         found = _read_object(path)
         if found and owner_of(cast("JsonObject", found)) == record.rollout_id:
-            return found
-    return {}
+            return path, found
+    return None, {}
 
 
-def files_of(run: StoredRun, record: JournalRecord) -> tuple[tuple[str, Path], ...]:
-    """What an item left on disk, by what it is."""
-    directory = run.directory
-    kept = next((path for path in _trajectories(run, record) if path.is_file()), None)
-    artifacts = directory.artifacts(*record.item)
+def folders_of(run: StoredRun, record: JournalRecord) -> tuple[tuple[str, Path], ...]:
+    """The folders an item left files in, by what they are."""
     places = (
-        ("Trajectory File", kept),
-        ("Artifacts", artifacts if _holds_files(artifacts) else None),
-        ("Rollout Folder", directory.trial(record.rollout_id)),
+        ("Artifacts", run.directory.artifacts(*record.item)),
+        ("Rollout Folder", run.directory.trial(record.rollout_id)),
     )
-    return tuple((label, path) for label, path in places if path is not None and path.exists())
-
-
-def _trajectories(run: StoredRun, record: JournalRecord) -> tuple[Path, Path]:
-    return (
-        run.directory.trajectory(*record.item),
-        run.directory.trial(record.rollout_id) / "trajectory.json",
-    )
+    return tuple((label, path) for label, path in places if _holds_files(path))
 
 
 def _holds_files(folder: Path) -> bool:

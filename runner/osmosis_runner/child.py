@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from osmosis_runner.last_words import telling
 from osmosis_runner.orphans import children, die_with_parent, reap
 from osmosis_runner.output_lines import LineCutter
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK = 65_536
-LINES_KEPT = 20
+LINES_KEPT = 60
 POLL_S = 0.05
 REAP_EVERY_S = 1.0
 EXIT_LAG_S = 1.0
@@ -135,11 +136,8 @@ class Child:
             text = f"{self.name} was killed by {_signal_name(-code)}"
         else:
             text = f"{self.name} exited with code {code}"
-        return (
-            f"{text}; its last output: {self.last_lines[-1]}"
-            if self.last_lines
-            else f"{text} and said nothing"
-        )
+        last = telling(self.last_lines)
+        return f"{text}; its last output: {last}" if last else f"{text} and said nothing"
 
     async def dies(self) -> bool:
         """Whether it is dead, or dies within a moment: its connections break before it is gone."""

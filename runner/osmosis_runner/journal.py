@@ -39,6 +39,8 @@ __all__ = [
     "replay",
 ]
 
+KEPT = "results already recorded are safe; free space or mend the folder, then resume the run"
+MOVED = "the run's directory was moved or removed while the run wrote to it; put it back, then resume the run"
 _BLOCK = 1024 * 1024
 
 
@@ -148,10 +150,11 @@ class Journal:
                     raise OSError(errno.EIO, "an earlier write failed and could not be undone")
                 _write_all(self._descriptor, content)
                 os.fsync(self._descriptor)
+                self._check_presence()
             except OSError as error:
                 self._undo()
-                kept = "results already recorded are safe; free space or mend the folder, then resume the run"
-                raise StorageError.of(str(self._path), error, kept) from None
+                moved = error.errno in (errno.ENOENT, errno.ESTALE)
+                raise StorageError.of(str(self._path), error, MOVED if moved else KEPT) from None
             self._length += len(content)
 
     def cut_back(self) -> None:
@@ -176,6 +179,12 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_presence(self) -> None:
+        """Raise OSError when the file has another name, or none: what is written to it then is written to nobody."""
+        there, own = self._path.stat(), os.fstat(self._descriptor)
+        if (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino):
+            raise OSError(errno.ESTALE, "another file has taken its place")
 
     def _undo(self) -> None:
         # Should even this fail, nothing may be appended behind the torn line; it is cut away when the journal is

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 from osmosis_bridge.upstream import Endpoint
 from osmosis_runner.child import Child, Command, Heard, Nursery
 from osmosis_runner.faults import LaunchError
+from osmosis_runner.last_words import place_within, quoted, telling
 from osmosis_runner.protocol import Health, RolloutClient, ServerLost
 from osmosis_runner.uv_project import Project, run_command, run_environ
 from osmosis_runner.web import Site, bearer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from osmosis_bridge.upstream import Transport
 
@@ -78,6 +79,8 @@ class LaunchSpec:
     port: int | None = None
     command: tuple[str, ...] | None = None
     """The user's own way to start it, in its folder."""
+    scrub: Callable[[str], str] = str
+    """Takes secrets out of what a message quotes of its output."""
 
     @property
     def is_project(self) -> bool:
@@ -176,11 +179,11 @@ async def start_server(
         site = Site(transport, Endpoint.parse(f"http://127.0.0.1:{port}"), bearer(api_key))
         client = RolloutClient(site)
         try:
-            health = await _healthy(child, client, instance_id, port)
+            health = await _healthy(spec, child, client, instance_id)
         except BaseException as error:
             await child.kill()
             # Somebody may have taken the port between our look and the server's bind.
-            if left and isinstance(error, LaunchError) and "in use" in _last_line(child):
+            if left and isinstance(error, LaunchError) and "in use" in telling(child.last_lines):
                 continue
             raise
         return RolloutServer(child, client, health, port)
@@ -195,7 +198,7 @@ def _started(command: Command, nursery: Nursery, heard: Heard) -> Child:
         raise LaunchError(message) from None
 
 
-async def _healthy(child: Child, client: RolloutClient, instance_id: str, port: int) -> Health:
+async def _healthy(spec: LaunchSpec, child: Child, client: RolloutClient, instance_id: str) -> Health:
     deadline = time.monotonic() + HEALTHY_WITHIN_S
     why = "it never answered"
     while time.monotonic() < deadline:
@@ -207,12 +210,11 @@ async def _healthy(child: Child, client: RolloutClient, instance_id: str, port: 
             # A host may leave the id out: nobody served this port before it was started.
             if health.instance_id in (instance_id, None):
                 return usable(health)
-            why = f"another process already listens on port {port}"
+            why = f"another process already listens on port {client.site.endpoint.port}"
             break
         if child.exited.is_set():
             await child.kill()
-            message = f"the rollout server did not start: {child.describe_exit()}"
-            raise LaunchError(message)
+            raise LaunchError(_not_started(spec, child))
         await asyncio.sleep(HEALTH_EVERY_S)
     message = f"the rollout server is not usable: {why}"
     raise LaunchError(message)
@@ -235,8 +237,17 @@ async def _is_served(port: int) -> bool:
     return True
 
 
-def _last_line(child: Child) -> str:
-    return child.last_lines[-1] if child.last_lines else ""
+def _not_started(spec: LaunchSpec, child: Child) -> str:
+    """Why a server that is dead did not start, with the line of the rollout's own code and its last output."""
+    lines = list(child.last_lines)
+    place = place_within(lines, spec.folder)
+    text = f"the rollout server did not start: {child.describe_exit()}" + (f" ({place})" if place else "")
+    if child.returncode == 0 and spec.command is None:
+        text += (
+            f"; {spec.entrypoint} came to its end, but it must serve until it is stopped: "
+            "end it with serve(YourWorkflow, YourGrader)"
+        )
+    return spec.scrub(text + quoted(lines) if len(lines) > 1 else text)
 
 
 def _free_port() -> int:

@@ -228,6 +228,7 @@ class Live:
             python=setup.options.python,
             port=setup.options.rollout_port,
             command=setup.options.rollout_command or checked.rollout_file.command,
+            scrub=setup.redactor.line,
         )
         if spec.is_project:
             self._stage(f"syncing rollout dependencies ({checked.config.rollout})")

@@ -16,6 +16,7 @@ import msgspec
 
 from osmosis_runner.errors import StorageError
 from osmosis_runner.events import FinishedItem, Observer, Progress
+from osmosis_runner.journal import KEPT
 from osmosis_runner.ledger_tail import Waits
 
 if TYPE_CHECKING:
@@ -166,9 +167,7 @@ class Recorder:
         try:
             kept = keep(record, ended.calls, ended.transcript)
         except OSError as error:
-            raise StorageError.of(
-                str(projector.run.path), error, "results recorded so far are safe"
-            ) from None
+            raise StorageError.of(str(error.filename or projector.run.path), error, KEPT) from None
         return msgspec.structs.replace(record, trajectory_filename="trajectory.json") if kept else record
 
     def _tell(self, record: JournalRecord) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from osmosis_runner.events import LogLine, Observer
+from osmosis_runner.events import LogLine, Observer, Warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,15 +32,17 @@ class RunLog:
         self._scrub = scrub
         self._waiting: list[bytes] = []
         self._fd: int | None = None
+        self._path: Path | None = None
         self.trouble: str | None = None
         """Why lines are no longer written; None while they are."""
 
     def open(self, path: Path) -> None:
         """Write what has gathered to `path` and everything from now on as it comes."""
+        self._path = path
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            self.trouble = f"cannot write {path}: {error.strerror}"
+            self._give_up(path, error)
         waiting, self._waiting = self._waiting, []
         self._write(b"".join(waiting))
 
@@ -84,4 +86,9 @@ class RunLog:
         try:
             os.write(self._fd, text)
         except OSError as error:
-            self.trouble = f"logs.txt can no longer be written: {error.strerror}"
+            self._give_up(self._path, error)
+
+    def _give_up(self, path: Path | None, error: OSError) -> None:
+        """A log is a comfort: the run goes on without it, and says so once."""
+        self.trouble = f"cannot write {path}: {error.strerror}; the run goes on without its log"
+        self._observer.warned(Warned("NO_LOG", self.trouble))

@@ -17,6 +17,7 @@ from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.child import Child, Command, Heard, Nursery, until
 from osmosis_runner.faults import SidecarError
+from osmosis_runner.journal import KEPT
 from osmosis_runner.totals import Totals
 from osmosis_runner.web import Answer, Site, bearer, read_error
 
@@ -31,9 +32,6 @@ START_WITHIN_S = 60.0
 STOP_GRACE_S = 5.0
 CLOSE_WITHIN_S = 30.0
 SPOKEN_WITHIN_S = 10.0
-
-
-KEPT = "the results recorded so far are safe; free space or mend the folder, then resume the run"
 
 
 class Spoken(msgspec.Struct, frozen=True):

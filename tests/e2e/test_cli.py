@@ -127,6 +127,30 @@ def test_plain_text_has_no_progress_and_no_frames(workspace: Path) -> None:
     assert not re.search(r"[─│]|\d/20 pass", done.stdout)
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_keeps_no_run_from_its_end(workspace: Path, closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(FAKE)} eval run {CONFIG} {closed}"],
+        capture_output=True,
+        text=True,
+        cwd=workspace,
+        env=environment(),
+        timeout=WAIT,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stdout + done.stderr
+    assert ("Evaluation run finished" in done.stdout) is (closed in ("2>&-", "<&-"))
+
+
+def test_ascii_gets_plain_signs(workspace: Path) -> None:
+    done = typed(FAKE, "eval", "run", CONFIG, cwd=workspace, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "-> checking model" in done.stdout
+    assert "complete - 20 ok" in done.stdout
+    assert (done.stdout + done.stderr).isascii()
+
+
 def test_a_reader_that_leaves_early_gets_no_traceback(workspace: Path) -> None:
     command = f"{' '.join(FAKE)} eval run {CONFIG} | head -n 1"
     done = subprocess.run(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -81,13 +82,22 @@ def test_a_failing_row_is_recorded_with_phase_message_traceback_and_transcript(
     workspace = make_workspace(tmp_path, provider.url, rows, batch_size=5)
     outcome = workspace.run()
     records = by_row(workspace)
-    assert (outcome.ended, outcome.succeeded, outcome.failed, outcome.skipped) == ("complete", 2, 2, 1)
-    assert records[1]["error_message"] == "RuntimeError: blew up on purpose second line"
+    assert (outcome.ended, outcome.succeeded, outcome.failed, outcome.skipped) == ("complete", 1, 3, 1)
+    assert re.fullmatch(
+        r"RuntimeError: blew up on purpose second line \(main\.py:\d+ in run\)", records[1]["error_message"]
+    )
     assert (records[1]["error_phase"], records[1]["error_type"]) == ("agent", "agent_error")
     assert "main.py" in records[1]["error_traceback"]
     assert (records[2]["error_phase"], records[2]["error_type"]) == ("grader", "validation_error")
     assert records[3]["status"] == "skipped"
-    assert "reward" not in records[4]
+    assert (records[4]["error_phase"], records[4]["error_type"]) == ("grader", "validation_error")
+    assert "grade() set no reward" in records[4]["error_message"]
+    told = (workspace.run_dir() / "rollout_trials" / records[1]["rollout_id"] / "error.txt").read_text()
+    assert told.startswith("agent_error in agent: RuntimeError: blew up on purpose")
+    assert 'raise RuntimeError("blew up on purpose' in told
+    log = (workspace.run_dir() / "logs.txt").read_text()
+    assert "[rollout-server] [row 1 run 0] the workflow failed: RuntimeError: blew up on purpose" in log
+    assert re.search(r"\[row 1 run 0\]   File .*main\.py", log)
     transcript = json.loads((workspace.run_dir() / "trajectories" / "row_1_run_0.json").read_text())
     assert [step["source"] for step in transcript["steps"]] == ["user", "agent"]
     failed = {failed.row_index: failed for failed in outcome.failed_rows}

@@ -16,10 +16,10 @@ from rollouts_under_test import Watcher, Workspace
 def main() -> None:
     given = json.loads(sys.argv[1])
     workspace = Workspace(Path(given["root"]), given["url"])
-    outcome = asyncio.run(
-        run_evaluation(workspace.options(**given["changes"]), Watcher(), workspace.patience)
-    )
-    print(json.dumps({"ended": outcome.ended, "signal": outcome.signal, "pending": outcome.pending}))
+    watcher = Watcher()
+    outcome = asyncio.run(run_evaluation(workspace.options(**given["changes"]), watcher, workspace.patience))
+    told = {"reason": outcome.reason, "told": len(watcher.items)} if outcome.ended == "halted" else {}
+    print(json.dumps({"ended": outcome.ended, "signal": outcome.signal, "pending": outcome.pending, **told}))
 
 
 if __name__ == "__main__":

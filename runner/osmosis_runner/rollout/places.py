@@ -15,12 +15,7 @@ THREAD_ENTRIES = (f"asyncio{os.sep}threads.py", f"concurrent{os.sep}futures{os.s
 
 def is_library(path: str) -> bool:
     """Whether a source file is of an installed package, of Python or of this project."""
-    return (
-        "site-packages" in path
-        or "/lib/python" in path
-        or path.startswith("<")
-        or path.startswith(OWN_FOLDER)
-    )
+    return "site-packages" in path or "/lib/python" in path or path.startswith(("<", OWN_FOLDER))
 
 
 def named_place(path: str, line: int, function: str) -> str:

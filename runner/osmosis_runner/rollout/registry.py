@@ -1,7 +1,8 @@
 """Which rollouts a host knows, where each stands, who may ask, and how long.
 
 Pure state: time and tokens come in as arguments, nothing here waits. Two promises: a rollout has one terminal
-result and keeps it, and an id is not free again before its retention is over and its execution has ended.
+result and keeps it, and an id is not free again before its execution has ended and its retention is over, or, so that
+a host that serves many rollouts a second stays small, its result was handed out and `most_finished` others followed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ RESULT_WAIT_S = 30.0
 LEASE_S = 120.0
 RETENTION_S = 900.0
 RETAINED_BYTES = 16 * 1024 * 1024
+MOST_FINISHED = 20_000
 
 
 class Status(StrEnum):
@@ -65,7 +67,14 @@ class Entry:
 class Registry:
     """Every rollout of one host process."""
 
-    def __init__(self, *, retention_s: float = RETENTION_S, retained_bytes: int = RETAINED_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        retention_s: float = RETENTION_S,
+        retained_bytes: int = RETAINED_BYTES,
+        most_finished: int = MOST_FINISHED,
+    ) -> None:
+        self._most_finished = most_finished
         self._entries: dict[str, Entry] = {}
         self._active: dict[str, Entry] = {}
         self._finished: deque[Entry] = deque()
@@ -149,7 +158,7 @@ class Registry:
 
     def forget(self, now: float) -> None:
         """Free the ids whose retention is over and whose code has ended."""
-        while self._finished and (self._finished[0].kept_until or 0.0) <= now:
+        while self._finished and self._may_go(self._finished[0], now):
             entry = self._finished.popleft()
             if entry.executing:
                 entry.kept_until = now + self._retention_s
@@ -157,6 +166,10 @@ class Registry:
                 continue
             self._drop(entry)
             del self._entries[entry.rollout_id]
+
+    def _may_go(self, oldest: Entry, now: float) -> bool:
+        many = len(self._finished) > self._most_finished
+        return (oldest.kept_until or 0.0) <= now or (many and oldest.delivered and not oldest.executing)
 
     def _release(self, entry: Entry) -> None:
         if entry.status.terminal and not entry.executing:

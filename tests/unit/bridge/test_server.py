@@ -185,7 +185,9 @@ def test_a_ready_file_in_no_folder_is_refused_before_anything_is_begun(tmp_path:
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-async def says_what_it_got(scope: Any, receive: Any, send: Any) -> None:
+async def says_ok(scope: Any, receive: Any, send: Any) -> None:
+    while (await receive()).get("more_body"):
+        pass
     headers = [(b"content-type", b"text/plain"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok"})
@@ -237,13 +239,17 @@ def served(
             ready = asyncio.Event()
             made = server._Server(server._server_config(any_app, config), ready.set)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-                group.create_task(made.serve(sockets=[listener]))
+                serve = group.create_task(made.serve(sockets=[listener]))
                 await ready.wait()
                 serving = Serving(listener, made)
-                await use(serving)
-                await serving.hang_up()
-                if not made.should_exit:
-                    made._stop()
+                try:
+                    await use(serving)
+                finally:
+                    # Also when the test fails: a server that is only cancelled leaves its sockets to a closed loop.
+                    await serving.hang_up()
+                    if not made.should_exit:
+                        made._stop()
+                    await asyncio.wait([serve])
 
     uvloop.run(main())
 
@@ -279,17 +285,17 @@ def test_what_is_within_the_limits_of_headers_is_served(sent: bytes, monkeypatch
     async def use(serving: Serving) -> None:
         assert (await serving.raw(sent)).startswith(b"HTTP/1.1 200 ")
 
-    served(says_what_it_got, use, monkeypatch)
+    served(says_ok, use, monkeypatch)
 
 
 @pytest.mark.parametrize(
     "sent",
     [
         request(b"x: " + b"a" * LIMIT),
-        request(*(b"x-%d: %s" % (n, b"a" * 1000) for n in range(70))),
+        request(*(b"x-%d: %s" % (n, b"a" * 1000) for n in range(66))),
         request(*(b"x-%d: 1" % n for n in range(201))),
         request(target=b"/" + b"a" * (LIMIT + 1)),
-        b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: 1\r\n" % n for n in range(201)),
+        b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: 1\r\n" % n for n in range(210)),
     ],
     ids=[
         "one long header",
@@ -305,7 +311,7 @@ def test_headers_beyond_the_limits_are_told_so(sent: bytes, monkeypatch: pytest.
         assert status == b"HTTP/1.1 431 Request Header Fields Too Large"
         assert (error["type"], error["code"]) == ("invalid_request_error", "headers_too_large")
 
-    served(says_what_it_got, use, monkeypatch)
+    served(says_ok, use, monkeypatch)
 
 
 def test_the_limits_are_for_each_request_of_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +321,7 @@ def test_the_limits_are_for_each_request_of_a_connection(monkeypatch: pytest.Mon
         came = await serving.raw(one * 3 + request())
         assert came.count(b"HTTP/1.1 200 ") == 4
 
-    served(says_what_it_got, use, monkeypatch)
+    served(says_ok, use, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +339,7 @@ def test_what_is_not_http_gets_an_error_in_json(sent: bytes, monkeypatch: pytest
         assert status == b"HTTP/1.1 400 Bad Request"
         assert error["code"] == "invalid_http"
 
-    served(says_what_it_got, use, monkeypatch)
+    served(says_ok, use, monkeypatch)
 
 
 def test_the_application_learns_that_a_client_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,7 +445,7 @@ def test_signals_are_the_process_s_again_when_it_has_stopped(monkeypatch: pytest
     async def use(serving: Serving) -> None:
         pass
 
-    served(says_what_it_got, use, monkeypatch)
+    served(says_ok, use, monkeypatch)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 

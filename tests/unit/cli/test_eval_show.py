@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from osmosis_runner.journal_record import JournalRecord
 from osmosis_runner.lock import Owner, RunLock
+from osmosis_runner.rundir import RunDir
+from osmosis_runner.trajectory import Attempt, build_trajectory
 from osmosis_typed import osmosis
 from stored_runs import ended, record, stored
 
@@ -61,3 +66,90 @@ def test_a_run_that_does_not_exist_is_not_found(runs: Path) -> None:
     said = osmosis("eval", "show", "quik", "--json")
     assert (said.code, said.error["error"]["code"]) == (1, "NOT_FOUND")
     assert said.error["error"]["details"]["fix"] == "Did you mean 'quick'?"
+
+
+def kept(run: RunDir, one: JournalRecord, *messages: dict[str, Any]) -> None:
+    """Keep a trajectory of one item."""
+    built = build_trajectory(messages, Attempt(one.rollout_id, one.row_index, one.run_index), "1")
+    run.trajectory(*one.item).write_text(json.dumps(built))
+
+
+def test_an_item_is_shown_in_full_from_its_own_file_alone(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = record(1, reward=0.0)
+    run = stored(runs, "quick", record(0), wrong)
+    kept(
+        run, wrong, {"role": "user", "content": "Question 1?"}, {"role": "assistant", "content": "It is 41."}
+    )
+    kept(run, record(0), {"role": "user", "content": "Question 0?"})
+    read: list[str] = []
+    whole = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        read.append(path.name)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    said = osmosis("eval", "show", "quick", "--row", "1")
+    assert said.code == 0
+    assert [name for name in read if name.startswith("row_")] == ["row_1_run_0.json"]
+    for part in (
+        "Run quick, row 1, run 0",
+        "1. user\n  Question 1?\n2. agent\n  It is 41.\n",
+        "row_1_run_0.json",
+    ):
+        assert part in said.stdout
+    shown = osmosis("eval", "show", "quick", "--row", "1", "--run", "0", "--json").document["data"]
+    assert shown["item"]["reward"] == 0
+    assert [step["message"] for step in shown["trajectory"]["steps"]] == ["Question 1?", "It is 41."]
+    assert shown["files"]["Trajectory File"] == str(run.trajectory(1, 0))
+
+
+def test_an_item_without_a_trajectory_tells_its_error_and_its_prompt(runs: Path) -> None:
+    stored(runs, "quick", FAILED)
+    said = osmosis("eval", "show", "quick", "--row", "1", "--plain").stdout.splitlines()
+    assert {"Error: timeout: 450 s", "Prompt: Question 1? Think.", "Trajectory: none was kept"} <= set(said)
+    assert osmosis("eval", "show", "quick", "--row", "1", "--json").document["data"]["trajectory"] is None
+
+
+@pytest.mark.parametrize("place", [("--row", "9"), ("--row", "1", "--run", "3")])
+def test_an_item_that_is_not_recorded_is_not_found(runs: Path, place: tuple[str, ...]) -> None:
+    stored(runs, "quick", record(0), record(1))
+    said = osmosis("eval", "show", "quick", *place, "--json")
+    assert (said.code, said.error["error"]["code"]) == (1, "NOT_FOUND")
+    assert "2 items of rows 0 to 1 are recorded." in said.error["error"]["details"]["fix"]
+
+
+def test_items_may_be_chosen_by_failure_and_by_reward(runs: Path) -> None:
+    stored(runs, "quick", record(0), FAILED, record(2, reward=0.4), record(3, reward=0.5))
+    for flags, rows in (
+        (("--failed",), [1]),
+        (("--reward-below", "0.5"), [2]),
+        (("--reward-below", "1", "--status", "success"), [2, 3]),
+    ):
+        items = osmosis("eval", "show", "quick", *flags, "--json").document["data"]["items"]
+        assert [item["row_index"] for item in items] == rows
+    assert (
+        "Items (reward below 0.5):"
+        in osmosis("eval", "show", "quick", "--reward-below", "0.5", "--plain").stdout
+    )
+
+
+def test_the_worst_item_listed_is_the_one_to_look_at_next(runs: Path) -> None:
+    stored(runs, "quick", record(0), record(2, reward=0.4), FAILED)
+    steps = osmosis("eval", "show", "quick", "--plain").stdout.splitlines()[-1]
+    assert steps == "View an item: osmosis eval show quick --row 1"
+    below = osmosis(
+        "eval", "show", "quick", "--reward-below", "1", "-o", str(runs), "--plain"
+    ).stdout.splitlines()[-1]
+    assert below == f"View an item: osmosis eval show quick --row 2 --output {runs}"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--run", "0"), ("--row", "0", "--failed"), ("--failed", "--status", "skipped"), ("--row", "-1")],
+)
+def test_flags_that_contradict_each_other_are_usage_errors(runs: Path, flags: tuple[str, ...]) -> None:
+    stored(runs, "quick", record(0))
+    assert osmosis("eval", "show", "quick", *flags).code == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -179,6 +181,21 @@ def test_the_format_reaches_the_command(probe: list[Invocation]) -> None:
     for flags, form in (((), Format.RICH), (("--plain",), Format.PLAIN), (("--json",), Format.JSON)):
         osmosis("probe", "ok", *flags)
         assert probe[-1].out.format is form
+
+
+def test_a_closed_stream_leads_nowhere_and_an_open_one_fails_at_no_character(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    monkeypatch.setattr("sys.stderr", None)
+    _, stdout, stderr = main.standard_streams()
+    assert sys.stderr is stderr
+    stderr.write("é")
+    stderr.close()
+    stdout.write("é")
+    stdout.flush()
+    assert raw.getvalue() == b"\\xe9"
 
 
 def test_the_console_script_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
-from osmosis_cli.stored import current_summary, item_line, prompts_of, read_journal, read_run
+from osmosis_cli.stored import (
+    current_summary,
+    folders_of,
+    item_line,
+    prompts_of,
+    read_journal,
+    read_run,
+    trajectory_of,
+)
 from osmosis_runner.lock import Owner, RunLock
 from stored_runs import ended, record, stored
 
@@ -87,3 +96,29 @@ def test_prompts_are_shown_from_their_beginning(tmp_path: Path) -> None:
     assert prompts == {1: "Question 1? Think.", 9: "x" * 59 + "…"}
     run.rows.unlink()
     assert prompts_of(read_run(run.path), {1}) == {}
+
+
+def test_a_trajectory_of_another_rollout_is_not_taken_for_the_item(tmp_path: Path) -> None:
+    one = record(1)
+    run = stored(tmp_path, "one", one)
+    read = read_run(run.path)
+    assert trajectory_of(read, one) == (None, {})
+    kept = run.trajectory(1, 0)
+    kept.write_text(json.dumps({"session_id": "another"}))
+    assert trajectory_of(read, one) == (None, {})
+    trial = run.trial(one.rollout_id)
+    trial.mkdir()
+    (trial / "trajectory.json").write_text(json.dumps({"session_id": one.rollout_id}))
+    assert trajectory_of(read, one) == (trial / "trajectory.json", {"session_id": one.rollout_id})
+    kept.write_text("[" * 100_000)
+    assert trajectory_of(read, one)[0] == trial / "trajectory.json"
+
+
+def test_folders_are_named_when_they_hold_files(tmp_path: Path) -> None:
+    one = record(1)
+    run = stored(tmp_path, "one", one)
+    run.artifacts(1, 0).mkdir()
+    run.trial(one.rollout_id).mkdir()
+    assert folders_of(read_run(run.path), one) == ()
+    (run.artifacts(1, 0) / "plot.png").touch()
+    assert folders_of(read_run(run.path), one) == (("Artifacts", run.artifacts(1, 0)),)

@@ -222,3 +222,23 @@ def test_every_result_told_before_a_kill_is_in_the_journal(path: Path) -> None:
         recorded = replay(path).latest
         assert {(row, 0) for row in told} <= set(recorded)
         assert len(recorded) <= len(told) + 1
+
+
+@pytest.mark.parametrize("gone", ["removed", "moved", "replaced"])
+def test_what_is_written_to_a_file_that_nobody_will_find_is_not_recorded(
+    path: Path, tmp_path: Path, gone: str
+) -> None:
+    with Journal.open(path) as journal:
+        journal.append([record(0)])
+        if gone == "removed":
+            path.unlink()
+        else:
+            path.rename(tmp_path / "elsewhere")
+        if gone == "replaced":
+            path.write_bytes(b"")
+        with pytest.raises(StorageError, match="moved or removed while the run wrote to it"):
+            journal.append([record(1)])
+        if gone == "moved":
+            (tmp_path / "elsewhere").rename(path)
+            journal.append([record(2)])
+            assert set(replay(path).latest) == {(0, 0), (2, 0)}

@@ -149,6 +149,11 @@ def test_a_server_that_does_not_say_who_it_is_is_taken_for_the_one_that_was_star
         ("raise SystemExit('no module named x')", "exited with code 1; its last output: no module named x"),
         ("import os; os._exit(3)", "exited with code 3 and said nothing"),
         ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+        ("x = 1\nif x:\n  y\n z", "unindent does not match any outer indentation level (main.py:4)"),
+        (
+            "print('hi')\nimport nothing_of_the_kind",
+            "No module named 'nothing_of_the_kind' (main.py:2)\n    hi\n",
+        ),
     ],
 )
 def test_a_server_that_dies_is_described(tmp_path: Path, program: str, words: str) -> None:
@@ -156,6 +161,20 @@ def test_a_server_that_dies_is_described(tmp_path: Path, program: str, words: st
     with pytest.raises(LaunchError) as caught:
         start(spec(tmp_path))
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize("program", ["", "print('done')"])
+def test_a_program_that_ends_is_told_to_serve(tmp_path: Path, program: str) -> None:
+    (tmp_path / "main.py").write_text(program)
+    with pytest.raises(LaunchError, match=r"main\.py came to its end.*serve\(YourWorkflow, YourGrader\)"):
+        start(spec(tmp_path))
+
+
+def test_the_output_that_is_quoted_is_scrubbed(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("print('my hush'); raise SystemExit('hush')")
+    with pytest.raises(LaunchError) as caught:
+        start(spec(tmp_path, scrub=lambda text: text.replace("hush", "[REDACTED]")))
+    assert caught.value.message.endswith("its last output: [REDACTED]\n    my [REDACTED]\n    [REDACTED]")
 
 
 def test_a_port_that_somebody_else_serves_is_refused(tmp_path: Path) -> None:

@@ -202,3 +202,47 @@ def test_words_that_make_no_trajectory_are_said_and_not_kept(
     monkeypatch.setattr(projection, "validate_trajectory", lambda *_: ["it is odd"])
     assert not scene.projector.project(ended(0).record, [], told())
     assert scene.warnings == ["what rollout r0 said makes no trajectory: it is odd"]
+
+
+def failed_record(**changes: Any) -> Any:
+    return msgspec.structs.replace(
+        ended(0, status="failed").record,
+        **{
+            "error_type": "agent_error",
+            "error_phase": "agent",
+            "error_message": "KeyError: 'x' (main.py:8 in run)",
+            "error_traceback": "Traceback ...\nKeyError: 'x'\n",
+            **changes,
+        },
+    )
+
+
+def test_a_failure_leaves_its_story_where_the_runs_report_points(scene: Scene) -> None:
+    assert not scene.projector.project(failed_record(), [])
+    assert (scene.run.trial("r0") / "error.txt").read_text() == (
+        "agent_error in agent: KeyError: 'x' (main.py:8 in run)\n"
+        "row 0 run 0, attempt 1, rollout r0\n\nTraceback ...\nKeyError: 'x'\n"
+    )
+
+
+def test_a_failure_that_says_nothing_has_a_file_too(scene: Scene) -> None:
+    scene.projector.project(
+        failed_record(error_phase=None, error_message=None, error_traceback=None, error_type=None), []
+    )
+    text = (scene.run.trial("r0") / "error.txt").read_text()
+    assert text == "failed: no message\nrow 0 run 0, attempt 1, rollout r0\n"
+
+
+def test_a_link_in_the_place_of_the_story_is_replaced_not_followed(scene: Scene, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (scene.trial() / "error.txt").symlink_to(victim)
+    scene.projector.project(failed_record(), [])
+    assert victim.read_text() == "mine"
+    assert not (scene.trial() / "error.txt").is_symlink()
+
+
+def test_a_success_leaves_no_story(scene: Scene) -> None:
+    scene.trial()
+    scene.projector.project(ended(0).record, [])
+    assert not (scene.run.trial("r0") / "error.txt").exists()

@@ -52,11 +52,12 @@ def test_memory_is_bounded_while_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_said_and_survived(tmp_path: Path) -> None:
-    log, _ = made()
+    log, watcher = made()
     log.open(tmp_path / "missing" / "logs.txt")
     log.info("run", "goes on")
-    assert log.trouble is not None
-    assert "logs.txt" in log.trouble
+    log.info("run", "and on")
+    assert [warning.code for warning in watcher.warnings] == ["NO_LOG"]
+    assert str(tmp_path / "missing" / "logs.txt") in watcher.warnings[0].text
     log.close()
 
 

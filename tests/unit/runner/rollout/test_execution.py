@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,6 @@ def test_a_rollout_runs_then_is_graded_and_tells_its_phases(tmp_path: Path) -> N
         (lambda ctx: (ANSWER,), [ANSWER]),
         (lambda ctx: AgentWorkflowOutput([ANSWER]), [ANSWER]),
         (lambda ctx: AgentWorkflowOutput(), PROMPT),
-        (lambda ctx: None, PROMPT),
         (lambda ctx: ctx.messages.append(ANSWER), [ANSWER]),
     ],
 )
@@ -118,7 +118,10 @@ def test_a_failing_workflow_keeps_what_it_attached_and_hides_its_bearer(tmp_path
     assert conclusion.sample.messages == [*PROMPT, ANSWER]
     failure = conclusion.failure
     assert failure is not None
-    assert (failure.category, failure.message) == ("agent_error", "RuntimeError: went wrong with [REDACTED]")
+    assert failure.category == "agent_error"
+    assert re.fullmatch(
+        r"RuntimeError: went wrong with \[REDACTED\] \(test_execution\.py:\d+ in boom\)", failure.message
+    )
     assert failure.traceback is not None
     assert "orb-secret-bearer" not in failure.traceback
     assert "test_execution.py" in failure.traceback
@@ -138,7 +141,99 @@ def test_some_errors_are_validation_errors(tmp_path: Path, error: Exception) -> 
 def test_leaving_the_process_fails_the_rollout_only(tmp_path: Path) -> None:
     failure = execute(tmp_path, lambda ctx: sys.exit(3)).failure
     assert failure is not None
-    assert (failure.category, failure.message) == ("agent_error", "SystemExit: 3")
+    assert failure.category == "agent_error"
+    assert failure.message.startswith("SystemExit: 3 (test_execution.py:")
+
+
+class Alarm(BaseException):
+    pass
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise KeyError
+
+
+@pytest.mark.parametrize("error", [Alarm("fire"), KeyboardInterrupt(), Unspeakable()])
+def test_whatever_is_raised_fails_the_rollout_only(tmp_path: Path, error: BaseException) -> None:
+    def run(_ctx: Any) -> None:
+        raise error
+
+    failure = execute(tmp_path, run).failure
+    assert failure is not None
+    assert failure.category == "agent_error"
+    assert failure.message.startswith(type(error).__name__)
+
+
+def test_a_plain_run_that_raises_stop_iteration_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    class Plain(AgentWorkflow):
+        def run(self, ctx: Any) -> Any:
+            return next(iter([]))
+
+    failure = asyncio.run(Agent(Plain, None, Clients()).execute(job_of(tmp_path)[0])).failure
+    assert failure is not None
+    assert "StopIteration was raised and not caught" in failure.message
+    assert "in run" in (failure.traceback or "")
+
+
+@pytest.mark.parametrize("said", [[], [{"role": "user", "content": "yo"}]])
+def test_an_answer_of_none_without_a_reply_is_a_failure_that_says_what_to_return(
+    tmp_path: Path, said: Any
+) -> None:
+    failure = execute(tmp_path, lambda ctx: ctx.messages.extend(said), lambda ctx: ctx.set_reward(1)).failure
+    assert failure == Failure(
+        "validation_error",
+        "run() returned nothing and ctx.messages holds no assistant message; "
+        "return the conversation, as in `return [*ctx.prompt, reply]`",
+        "workflow",
+    )
+
+
+def test_a_grader_that_returns_its_reward_is_told_to_set_it(tmp_path: Path) -> None:
+    class Returning(Grader):
+        async def grade(self, ctx: Any) -> Any:
+            return 0.5
+
+    agent = Agent(workflow(lambda ctx: [ANSWER]), Returning, Clients())
+    conclusion = asyncio.run(agent.execute(job_of(tmp_path)[0]))
+    assert conclusion.status is Status.FAILURE
+    assert conclusion.failure == Failure(
+        "validation_error",
+        "grade() returned 0.5 and set no reward; call ctx.set_reward(0.5) instead",
+        "grader",
+    )
+
+
+def test_a_grader_that_sets_no_reward_fails_the_rollout(tmp_path: Path) -> None:
+    conclusion = execute(tmp_path, lambda ctx: [ANSWER], lambda ctx: None)
+    assert (conclusion.status, conclusion.reward) == (Status.FAILURE, None)
+    assert conclusion.failure is not None
+    assert (conclusion.failure.category, conclusion.failure.phase) == ("validation_error", "grader")
+    assert "set no reward; call ctx.set_reward" in conclusion.failure.message
+
+
+def test_a_refused_reward_is_told_with_the_graders_line(tmp_path: Path) -> None:
+    failure = execute(tmp_path, lambda ctx: [ANSWER], lambda ctx: ctx.set_reward(float("nan"))).failure
+    assert failure is not None
+    assert re.fullmatch(
+        r"ValueError: set_reward\(\) wants a finite number, got nan \(test_execution\.py:\d+ in <lambda>\)",
+        failure.message,
+    )
+
+
+def test_messages_that_cannot_be_read_do_not_hide_why_the_workflow_failed(tmp_path: Path) -> None:
+    class Broken:
+        def model_dump(self, **_: Any) -> Any:
+            raise ZeroDivisionError
+
+    def run(ctx: Any) -> None:
+        ctx.messages.append(Broken())
+        boom(ctx)
+
+    conclusion = execute(tmp_path, run)
+    assert conclusion.sample is None
+    assert conclusion.failure is not None
+    assert conclusion.failure.message.startswith("RuntimeError: went wrong")
 
 
 def test_a_failing_grader_fails_in_its_phase_and_keeps_the_sample(tmp_path: Path) -> None:

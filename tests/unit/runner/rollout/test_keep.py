@@ -48,6 +48,14 @@ def test_a_failure_is_noted_with_the_messages_there_were(tmp_path: Path) -> None
     assert "RuntimeError: x" in value["notes"]
 
 
+def test_a_failure_is_told_in_the_log_with_its_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = Failure("agent_error", "KeyError: 'x' (main.py:8 in run)", "workflow", "Traceback ...\n")
+    assert kept(tmp_path, Conclusion(Status.FAILURE, failure=failure)) is None
+    assert capsys.readouterr().err == "the workflow failed: KeyError: 'x' (main.py:8 in run)\nTraceback ...\n"
+
+
 @pytest.mark.parametrize("sample", [None, Sample([])])
 def test_without_messages_nothing_is_written(tmp_path: Path, sample: Sample | None) -> None:
     assert kept(tmp_path, Conclusion(Status.FAILURE, sample)) is None

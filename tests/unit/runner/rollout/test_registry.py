@@ -109,3 +109,17 @@ def test_counts_tell_waiting_from_running() -> None:
     registry.advance(admitted(registry, "b"), Status.RUNNING)
     registry.advance(admitted(registry, "c"), Status.GRADING)
     assert registry.counts() == (1, 2)
+
+
+def test_of_many_finished_rollouts_the_oldest_that_were_handed_out_are_forgotten_early() -> None:
+    registry = Registry(most_finished=2)
+    entries = [admitted(registry, name) for name in "abcd"]
+    for entry in entries:
+        registry.conclude(entry, Status.SUCCESS, b"{}", now=0)
+        registry.ended(entry)
+    registry.forget(now=1)
+    assert registry.find("a") is entries[0]
+    for entry in entries[:3]:
+        registry.delivered(entry)
+    registry.forget(now=1)
+    assert [registry.find(name) is not None for name in "abcd"] == [False, False, True, True]
