@@ -174,7 +174,9 @@ class FieldReader:
                     self.problem(f"experiment.{key}", "missing; it is required")
         if self._table.get("secrets") is None:
             self.problem(
-                "secrets", "missing section [secrets]; write `required = []` in it when no secret is needed"
+                "secrets",
+                "missing section [secrets]; when the rollout needs no secret, add these two lines at the end "
+                "of the file: `[secrets]` and `required = []`",
             )
         elif isinstance(self._table["secrets"], Mapping) and "required" not in self._keys_of("secrets"):
             self.problem("secrets.required", "missing; write `required = []` when no secret is needed")

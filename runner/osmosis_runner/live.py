@@ -178,7 +178,7 @@ class Live:
             return
         model = self._setup.prepared.plan.model_path
         self._stage(f"checking model {model}")
-        warning = await check_model(sidecar, model)
+        warning = await check_model(sidecar, model, self._setup.options.api_base)
         if warning is not None:
             self._warn("MODEL_BUSY", warning)
 

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -46,8 +47,11 @@ class Finding:
     code: str | None = None
 
 
-async def check_model(sidecar: Sidecar, model_path: str) -> str | None:
-    """Make the call; returns a warning or None. Raises `PreflightError` when the model does not answer."""
+async def check_model(sidecar: Sidecar, model_path: str, api_base: str | None = None) -> str | None:
+    """Make the call; returns a warning or None. Raises `PreflightError` when the model does not answer.
+
+    `api_base` is what the user gave: its host is told back to them, which the bridge itself never does.
+    """
     finding = await probe(sidecar)
     for delay in RETRY_DELAYS_S:
         if finding.verdict != "again":
@@ -58,8 +62,18 @@ async def check_model(sidecar: Sidecar, model_path: str) -> str | None:
         return None
     if finding.verdict == "busy":
         return f"{model_path} limits the rate of calls at the moment: {finding.text}"
-    message = f"{model_path} does not answer: {finding.text}"
+    message = f"{model_path} does not answer{_at(api_base)}: {finding.text}"
     raise PreflightError(message, {"model": model_path, "status": finding.status, "code": finding.code})
+
+
+def _at(api_base: str | None) -> str:
+    try:
+        place = urlsplit(api_base or "")
+        port = f":{place.port}" if place.port else ""
+    except ValueError:
+        return ""
+    host = f"[{place.hostname}]" if ":" in (place.hostname or "") else place.hostname
+    return f" at {place.scheme}://{host}{port}" if host else ""
 
 
 async def probe(sidecar: Sidecar) -> Finding:

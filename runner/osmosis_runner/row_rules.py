@@ -23,6 +23,8 @@ COLUMNS = ("system_prompt", "user_prompt", "messages", "ground_truth", "label", 
 DEEPEST = 100
 _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 _IGNORED_LISTED = 50
+_SETS_KNOWN = 1_000
+"""Different sets of columns that are remembered, so that what is wrong with a set is said once."""
 _LIKENESS = 0.6
 
 
@@ -34,6 +36,7 @@ class RowRules:
         self._problems = problems
         self._ignored: dict[str, None] = {}
         self._seen_columns: set[tuple[str, ...]] = set()
+        self._told_missing: set[tuple[str, ...]] = set()
 
     @property
     def ignored_columns(self) -> tuple[str, ...]:
@@ -45,14 +48,14 @@ class RowRules:
         names = tuple(columns)
         if names not in self._seen_columns:
             self._meet_columns(place, names)
-        reader = _RowReader(place, columns, text_of, self._problems)
+        reader = _RowReader(place, columns, text_of, self._problems, self._told_missing)
         kept = reader.read()
         if kept is not None and place.row is not None:
             messages, label, metadata = kept
             self._store.add(place.row, messages, label, metadata)
 
     def _meet_columns(self, place: Place, names: tuple[str, ...]) -> None:
-        if len(self._seen_columns) < 1_000:
+        if len(self._seen_columns) < _SETS_KNOWN:
             self._seen_columns.add(names)
         for name in names:
             if name not in COLUMNS and len(self._ignored) < _IGNORED_LISTED:
@@ -82,8 +85,15 @@ def missing_column(column: str, names: Iterable[str]) -> tuple[str, str]:
 
 class _RowReader:
     def __init__(
-        self, place: Place, columns: Mapping[str, object], text_of: Callable[[str], str], problems: Problems
+        self,
+        place: Place,
+        columns: Mapping[str, object],
+        text_of: Callable[[str], str],
+        problems: Problems,
+        told: set[tuple[str, ...]],
     ) -> None:
+        """`told`: what was said of missing columns, which all rows with the same columns have in common."""
+        self._told = told
         self._place = place
         self._columns = columns
         self._text_of = text_of
@@ -141,7 +151,12 @@ class _RowReader:
     def _missing(self, column: str, present: Sequence[str]) -> None:
         empty = next((name for name in present if name in self._columns), None)
         if empty is None:
-            self._problem(column, *missing_column(column, self._columns))
+            self._failed = True
+            told = (column, *self._columns)
+            if told not in self._told:
+                if len(self._told) < _SETS_KNOWN:
+                    self._told.add(told)
+                self._problem(column, *missing_column(column, self._columns))
             return
         value = self._columns[empty]
         found = "is null" if value is None else "is empty"

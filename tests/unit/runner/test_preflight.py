@@ -66,6 +66,25 @@ def test_a_model_that_does_not_answer_fails_with_its_own_words(answer: Answer, t
     assert caught.value.details["status"] == answer.status
 
 
+@pytest.mark.parametrize(
+    ("api_base", "words"),
+    [
+        ("http://127.0.0.1:19200/v1", "openai/x does not answer at http://127.0.0.1:19200: 502"),
+        ("https://user:pass@models.corp/v1?key=k", "openai/x does not answer at https://models.corp: 502"),
+        ("http://[::1]:8000", "openai/x does not answer at http://[::1]:8000: 502"),
+        (None, "openai/x does not answer: 502"),
+        ("http://x:nan", "openai/x does not answer: 502"),
+    ],
+)
+def test_the_endpoint_that_the_user_gave_is_named_without_its_secrets(
+    api_base: str | None, words: str
+) -> None:
+    sidecar = FakeSidecar(failed(502, "upstream_unreachable", "refused"))
+    with pytest.raises(PreflightError) as caught:
+        asyncio.run(check_model(cast("Sidecar", sidecar), "openai/x", api_base))
+    assert caught.value.message == f"{words} refused"
+
+
 def test_a_bridge_that_died_is_named() -> None:
     sidecar = FakeSidecar(TransportError("cut", "gone"))
     sidecar.child.exited.set()
