@@ -27,6 +27,7 @@ from osmosis_cli.output import Format
 from osmosis_cli.refusals import refusals
 from osmosis_cli.render import Output
 from osmosis_cli.results import Demands, Typed, outcome_result, plan_rows
+from osmosis_cli.stored import holds_files
 from osmosis_cli.workspace import find_config, find_workspace, output_root
 from osmosis_runner.events import Observer, RunPlan
 from osmosis_runner.options import RunOptions
@@ -62,7 +63,7 @@ def evaluate(invocation: Invocation, flags: RunFlags, run: Evaluate) -> int:
     config = find_config(flags["config"], invocation.cwd)
     workspace = find_workspace(config.parent, invocation.cwd)
     given = secrets.read_secrets_file(flags["secrets_file"], out, invocation.cwd)
-    typed = Typed(str(flags["config"]), repeated(flags), invocation.cwd)
+    typed = Typed(str(flags["config"]), repeated(flags), invocation.cwd, holds_files)
     approval = Approval(out, invocation.environ, given, typed, ask=not flags["yes"])
     options = options_of(flags, config, workspace, invocation)
     demands = Demands(flags["fail_under"], none_failed=flags["fail_on"] == "failed")

@@ -71,7 +71,12 @@ def _between(interval: object) -> str:
 
 
 def _reward(summary: Mapping[str, object]) -> str:
-    return _listed(summary.get("reward_stats"), ("mean", "median", "min", "max"), value)
+    stats = _listed(summary.get("reward_stats"), ("mean", "median", "min", "max"), value)
+    scored, failed, graded = (number(summary, name) for name in ("completed_samples", "failed", "graded"))
+    # A failed item may carry a reward; those that ended well and carry none are at least so many.
+    missing = int((scored or 0) - (failed or 0) - graded) if graded is not None else 0
+    told = f"{counted(missing, 'item')} ended without a reward" if missing > 0 else ""
+    return "; ".join(part for part in (stats, told) if part)
 
 
 def _listed(source: object, names: Sequence[str], words: Callable[[float | None], str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -31,6 +31,8 @@ class Typed:
     repeated: tuple[str, ...] = ()
     cwd: Path | None = None
     """Where it was typed: paths below are shown to people relative to it."""
+    holds_files: Callable[[str], bool] = bool
+    """Whether there is anything to see in a folder."""
 
     def shown(self, path: Path | str) -> str:
         """A path as people like it: relative to where they are, when it lies below."""
@@ -193,8 +195,8 @@ def row_line(row: UnscoredRow, typed: Typed) -> str:
     error = row.error_type or row.status
     phase = f" in {row.error_phase}" if row.error_phase else ""
     message = f": {cut(row.error_message)}" if row.error_message else ""
-    place = typed.shown(row.rollout_dir)
-    return f"row {row.row_index}{source} run {row.run_index}: {error}{phase}{message} -> {place}"
+    place = f" -> {typed.shown(row.rollout_dir)}" if typed.holds_files(row.rollout_dir) else ""
+    return f"row {row.row_index}{source} run {row.run_index}: {error}{phase}{message}{place}"
 
 
 def _resource(outcome: RunOutcome, unmet: Sequence[str]) -> Mapping[str, Json]:
@@ -240,7 +242,11 @@ def _next_steps(outcome: RunOutcome, typed: Typed) -> list[NextStep]:
     if outcome.ended == "already_complete":
         steps.append(NextStep("Start a new run", typed.again()))
         steps.append(NextStep("Start over under this name", typed.again("--fresh", name=name)))
-    return [*steps, NextStep("View", shlex.join(("osmosis", "eval", "show", _shown(outcome, typed))))]
+    show = ("osmosis", "eval", "show", _shown(outcome, typed))
+    for row in outcome.failed_rows[:1]:
+        attempt = ("--run", str(row.run_index)) if row.run_index else ()
+        steps.append(NextStep("View a failure", shlex.join((*show, "--row", str(row.row_index), *attempt))))
+    return [*steps, NextStep("View", shlex.join(show))]
 
 
 def _shown(outcome: RunOutcome, typed: Typed) -> str:

@@ -108,7 +108,8 @@ def read_journal(run: StoredRun) -> Replay:
 
 def item_line(record: JournalRecord, prompt: str = "") -> str:
     """One item for people."""
-    reward = "" if record.reward is None else f", reward {record.reward:.4g}"
+    missing = ", no reward" if record.status == "success" else ""
+    reward = missing if record.reward is None else f", reward {record.reward:.4g}"
     tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
     largest = "" if record.max_context_tokens is None else f", max context {record.max_context_tokens:,}"
     message = cut(record.error_message or "")
@@ -153,12 +154,13 @@ def folders_of(run: StoredRun, record: JournalRecord) -> tuple[tuple[str, Path],
         ("Artifacts", run.directory.artifacts(*record.item)),
         ("Rollout Folder", run.directory.trial(record.rollout_id)),
     )
-    return tuple((label, path) for label, path in places if _holds_files(path))
+    return tuple((label, path) for label, path in places if holds_files(path))
 
 
-def _holds_files(folder: Path) -> bool:
+def holds_files(folder: Path | str) -> bool:
+    """Whether a folder exists and is not empty."""
     try:
-        return any(folder.iterdir())
+        return any(Path(folder).iterdir())
     except OSError:
         return False
 

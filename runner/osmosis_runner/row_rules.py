@@ -23,8 +23,6 @@ COLUMNS = ("system_prompt", "user_prompt", "messages", "ground_truth", "label", 
 DEEPEST = 100
 _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 _IGNORED_LISTED = 50
-_SETS_KNOWN = 1_000
-"""Different sets of columns that are remembered, so that what is wrong with a set is said once."""
 _LIKENESS = 0.6
 
 
@@ -36,7 +34,8 @@ class RowRules:
         self._problems = problems
         self._ignored: dict[str, None] = {}
         self._seen_columns: set[tuple[str, ...]] = set()
-        self._told_missing: set[tuple[str, ...]] = set()
+        self._met: set[str] = set()
+        self._told_missing: set[str] = set()
 
     @property
     def ignored_columns(self) -> tuple[str, ...]:
@@ -48,15 +47,24 @@ class RowRules:
         names = tuple(columns)
         if names not in self._seen_columns:
             self._meet_columns(place, names)
-        reader = _RowReader(place, columns, text_of, self._problems, self._told_missing)
+        reader = _RowReader(place, columns, text_of, self._problems, self._says_missing)
         kept = reader.read()
         if kept is not None and place.row is not None:
             messages, label, metadata = kept
             self._store.add(place.row, messages, label, metadata)
 
+    def _says_missing(self, names: Sequence[str]) -> bool:
+        """Whether to note that a row has none of these columns: of a file without them it is said once."""
+        if not self._met.isdisjoint(names):
+            return True
+        first = names[0] not in self._told_missing
+        self._told_missing.add(names[0])
+        return first
+
     def _meet_columns(self, place: Place, names: tuple[str, ...]) -> None:
-        if len(self._seen_columns) < _SETS_KNOWN:
+        if len(self._seen_columns) < 1_000:
             self._seen_columns.add(names)
+        self._met.update(name for name in names if name in COLUMNS)
         for name in names:
             if name not in COLUMNS and len(self._ignored) < _IGNORED_LISTED:
                 self._ignored.setdefault(name)
@@ -90,10 +98,9 @@ class _RowReader:
         columns: Mapping[str, object],
         text_of: Callable[[str], str],
         problems: Problems,
-        told: set[tuple[str, ...]],
+        says_missing: Callable[[Sequence[str]], bool],
     ) -> None:
-        """`told`: what was said of missing columns, which all rows with the same columns have in common."""
-        self._told = told
+        self._says_missing = says_missing
         self._place = place
         self._columns = columns
         self._text_of = text_of
@@ -152,10 +159,7 @@ class _RowReader:
         empty = next((name for name in present if name in self._columns), None)
         if empty is None:
             self._failed = True
-            told = (column, *self._columns)
-            if told not in self._told:
-                if len(self._told) < _SETS_KNOWN:
-                    self._told.add(told)
+            if self._says_missing(present):
                 self._problem(column, *missing_column(column, self._columns))
             return
         value = self._columns[empty]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from osmosis_runner.jsontext import JsonValue
 
 BUFFERED_LINES = 2_000
+OUTPUT_LIMIT = 64 * 1024 * 1024
+"""Bytes of children's output that one invocation keeps. What the run itself says is always kept."""
 
 
 class RunLog:
@@ -32,6 +34,7 @@ class RunLog:
         self._scrub = scrub
         self._waiting: list[bytes] = []
         self._fd: int | None = None
+        self._output_bytes = 0
         self._path: Path | None = None
         self.trouble: str | None = None
         """Why lines are no longer written; None while they are."""
@@ -65,14 +68,29 @@ class RunLog:
         self._add([LogLine("ERROR", step, self._scrub(message))], details)
 
     def output(self, step: str, lines: Iterable[str]) -> None:
-        """Lines of a child's output."""
-        self._add([LogLine("INFO", step, self._scrub(line)) for line in lines], None)
+        """Lines of a child's output; from `OUTPUT_LIMIT` on they are shown to who watches and not written."""
+        told = [LogLine("INFO", step, self._scrub(line)) for line in lines]
+        if self._output_bytes >= OUTPUT_LIMIT:
+            self._show(told)
+            return
+        self._output_bytes += self._add(told, None)
+        if self._output_bytes >= OUTPUT_LIMIT:
+            size = f"{OUTPUT_LIMIT // (1024 * 1024)} MB"
+            self.warning(
+                "run", f"(cut) {size} of output are in this log; what is printed from here on is not"
+            )
 
-    def _add(self, lines: list[LogLine], details: Mapping[str, JsonValue] | None) -> None:
+    def _add(self, lines: list[LogLine], details: Mapping[str, JsonValue] | None) -> int:
+        """Write and show; returns the bytes."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         tail = " " + self._scrub(msgspec.json.encode(details).decode()) if details else ""
         text = "".join(f"{now} {line.level} [{line.step}] {line.message}{tail}\n" for line in lines)
-        self._write(text.encode("utf-8", "backslashreplace"))
+        content = text.encode("utf-8", "backslashreplace")
+        self._write(content)
+        self._show(lines)
+        return len(content)
+
+    def _show(self, lines: list[LogLine]) -> None:
         for line in lines:
             self._observer.logged(line)
 

@@ -97,7 +97,7 @@ class Witness:
             self._take(_parsed(bytes(self._kept)))
         elif self._form in (None, "whole"):
             self._whole(bytes(self._kept))
-        if self._frames.torn:
+        if self._frames.torn and self.broken is None:
             self.broken = "the provider's stream ended in the middle of a frame"
 
     def _whole(self, body: bytes) -> None:

@@ -41,6 +41,18 @@ def test_a_rate_over_nothing_is_not_told_as_zero(scored: int | None) -> None:
     assert rows["Pass Rate"] == "nothing scored yet"
 
 
+def test_items_that_nobody_graded_are_told() -> None:
+    report = Report(4, 1, 1.0)
+    for row, reward in enumerate((None, None, 1.0)):
+        report.add(
+            JournalRecord(
+                row_index=row, run_index=0, rollout_id="r", status="success", duration_ms=1, reward=reward
+            )
+        )
+    told = dict(measure_rows(report.summary()))["Reward"]
+    assert told == "mean 1, median 1, min 1, max 1; 2 items ended without a reward"
+
+
 def test_a_rate_over_failures_alone_is_not_told_as_measured() -> None:
     report = Report(4, 2, 1.0)
     for item in range(8):

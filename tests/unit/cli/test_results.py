@@ -122,6 +122,16 @@ def test_failed_and_skipped_rows_are_told_apart() -> None:
     assert [row["row_index"] for row in result.resource["skipped_rows"]] == [1]  # type: ignore[index, union-attr]
 
 
+def test_a_folder_without_anything_in_it_is_not_pointed_to() -> None:
+    line = row_line(FAILED, replace(TYPED, holds_files=lambda path: path != FAILED.rollout_dir))
+    assert line == "row 3 (source 7) run 0: agent_error in agent: ValueError: no such tool"
+
+
+def test_the_first_failure_can_be_looked_at() -> None:
+    seen = steps(failed=2, failed_rows=(replace(FAILED, run_index=1), SKIPPED))
+    assert seen["View a failure"] == "osmosis eval show quick-otter-07 --row 3 --run 1"
+
+
 def test_a_failure_without_a_kind_is_told_as_failed() -> None:
     bare = replace(FAILED, error_type=None, error_phase=None)
     assert row_line(bare, TYPED).startswith("row 3 (source 7) run 0: failed:")

@@ -72,6 +72,21 @@ def test_a_missing_column_names_what_is_there_and_the_nearest() -> None:
     assert "rename 'user_promt' to 'user_prompt'" in problems[1][2]
 
 
+def problems_of(*rows: Mapping[str, object]) -> list[tuple[int | None, str | None]]:
+    with pytest.raises(DatasetError) as caught:
+        judged(*rows)
+    return [(issue.row, issue.column) for issue in caught.value.issues]
+
+
+def test_a_column_that_no_row_has_is_missed_once() -> None:
+    assert problems_of(*[{"prompt": "q", "answer": "1"}] * 3) == [(0, "ground_truth"), (0, "user_prompt")]
+
+
+def test_a_column_that_other_rows_have_is_missed_in_every_row_without_it() -> None:
+    whole, partial = {"user_prompt": "q", "label": "1"}, {"user_prompt": "q"}
+    assert problems_of(whole, partial, whole, partial) == [(1, "ground_truth"), (3, "ground_truth")]
+
+
 def test_two_labels_that_differ_are_refused_and_equal_ones_taken() -> None:
     assert row(user_prompt="q", ground_truth="1", label="1").label == "1"
     assert row(user_prompt="q", ground_truth=1, label="1").label == "1"

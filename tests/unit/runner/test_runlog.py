@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from osmosis_runner import runlog
 from osmosis_runner.runlog import BUFFERED_LINES, RunLog
 from rollouts_under_test import Watcher
 
@@ -68,3 +69,21 @@ def test_any_text_can_be_logged(tmp_path: Path, text: str) -> None:
     log.info("run", text)
     log.close()
     assert (tmp_path / "logs.txt").read_text().count("\n") == 1
+
+
+def test_output_without_end_is_cut_and_what_the_run_says_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runlog, "OUTPUT_LIMIT", 1024 * 1024)
+    log, watcher = made()
+    log.open(tmp_path / "logs.txt")
+    for number in range(200):
+        log.output("rollout-server", [f"{number} " + "x" * 8_000])
+    log.error("run", "the end")
+    log.close()
+    lines = (tmp_path / "logs.txt").read_text().splitlines()
+    assert 1024 * 1024 < (tmp_path / "logs.txt").stat().st_size < 1024 * 1024 + 9_000
+    assert "[run] (cut) 1 MB of output are in this log" in lines[-2]
+    assert lines[-1].endswith("ERROR [run] the end")
+    assert sum("[run] (cut)" in line for line in lines) == 1
+    assert len(watcher.lines) == 202

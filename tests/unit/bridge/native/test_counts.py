@@ -69,3 +69,8 @@ def test_counts_are_read_by_each_provider_s_own_names(
 def test_what_holds_no_counts_is_no_usage(given: dict[str, Any]) -> None:
     assert read_counts("anthropic", given) is None
     assert read_counts("nobody", {"input_tokens": 1}) is None
+
+
+@pytest.mark.parametrize("count", [-1, -1.0, 1.5, True, "1", [], {}])
+def test_what_is_no_count_of_tokens_is_not_taken_for_one(count: object) -> None:
+    assert read_counts("ollama", {"prompt_eval_count": count, "eval_count": count}) is None

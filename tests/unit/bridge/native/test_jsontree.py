@@ -76,3 +76,10 @@ def test_strings_and_objects_are_found_at_any_depth() -> None:
 def test_what_is_neither_object_nor_list_is_an_empty_one() -> None:
     assert as_object([1]) == {}
     assert as_items({"a": 1}) == []
+
+
+def test_a_conflict_within_an_object_is_told_by_its_whole_path() -> None:
+    with pytest.raises(Conflict) as caught:
+        put({"a": {"b": {"c": 1}}}, ("a",), {"b": {"c": 2}})
+    assert caught.value.path == ("a", "b", "c")
+    assert str(caught.value) == "a.b.c"

@@ -134,3 +134,31 @@ def test_an_empty_count_is_put_where_litellm_needs_one_and_no_count_is_lost() ->
     }
     assert with_empty_usage(b"oops", "anthropic") == b"oops"
     assert with_empty_usage(b"{}", "ollama") == b"{}"
+
+
+def test_a_usage_of_null_is_none_and_gets_an_empty_count_as_well() -> None:
+    for dialect, name in (("anthropic", "usage"), ("gemini", "usageMetadata"), ("cohere", "usage")):
+        body = json.dumps({name: None, "x": 1}).encode()
+        assert not saw(dialect, body).usage
+        assert json.loads(with_empty_usage(body, dialect))[name]
+
+
+def test_counts_are_the_last_that_were_said_and_never_added() -> None:
+    usages = ({"promptTokenCount": 5, "candidatesTokenCount": n, "totalTokenCount": 5 + n} for n in (1, 3, 9))
+    witness = saw("gemini", *(event({"usageMetadata": usage}) for usage in usages))
+    assert witness.counts == {"promptTokenCount": 5, "candidatesTokenCount": 9, "totalTokenCount": 14}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("anthropic", event({"type": "content_block_delta", "delta": {"text": '{"usage":{"input_tokens":9}}'}})),
+        ("gemini", event({"candidates": [{"content": {"parts": [{"text": "usageMetadata"}]}}]})),
+        ("cohere", event({"type": "content-delta", "delta": {"message": {"content": {"text": "usage"}}}})),
+        ("ollama", b'{"message":{"content":"eval_count"},"done":false}\n'),
+        ("converse", frame("contentBlockDelta", {"delta": {"text": "usage"}})),
+    ],
+)  # fmt: skip
+def test_words_of_an_answer_are_no_usage(dialect: str, body: bytes) -> None:
+    witness = saw(dialect, body)
+    assert (witness.usage, witness.counts) == (False, {})
