@@ -55,39 +55,37 @@ def open_log(
 
 
 class _Lines:
-    """Writes lines, as long as there is somebody to read them."""
+    """Writes lines, as long as there is somebody to read them.
+
+    What is only information waits for the end of this turn of the event loop and is written with the rest of the turn.
+    """
 
     def __init__(self, stream: TextIO) -> None:
-        # Standard error is flushed at every line end, which would be a system call a line.
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(line_buffering=False)
-        self._stream: TextIO = stream
-        self._waiting = False
+        self._stream = stream
+        self._waiting: list[str] = []
 
     def msg(self, message: str) -> None:
         """Write a line now."""
-        # Closed, full or gone: there is no other place to say so.
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(message + "\n")
-            self._flush()
+        self._waiting.append(message)
+        self._write()
 
     def info(self, message: str) -> None:
-        """Write a line at the end of this turn of the event loop, with the others of the turn."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self.msg(message)
-            return
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(message + "\n")
+        """Write a line at the end of this turn of the event loop."""
         if not self._waiting:
-            self._waiting = True
-            loop.call_soon(self._flush)
+            try:
+                asyncio.get_running_loop().call_soon(self._write)
+            except RuntimeError:
+                self.msg(message)
+                return
+        self._waiting.append(message)
 
-    def _flush(self) -> None:
-        self._waiting = False
+    def _write(self) -> None:
+        lines, self._waiting = self._waiting, []
+        if not lines:
+            return
+        # Closed, full or gone: there is no other place to say so.
         with contextlib.suppress(OSError, ValueError):
+            self._stream.write("\n".join(lines) + "\n")
             self._stream.flush()
 
     debug = info

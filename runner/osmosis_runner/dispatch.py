@@ -36,6 +36,8 @@ SETTLING_AT_ONCE = 256
 DEATHS_IN_A_ROW = 16
 """Server deaths without a single result between them before the run gives up."""
 BRIDGE_DEATHS_IN_A_ROW = 4
+ALARMING = 5
+"""Items that fail at the beginning of a run, none of them well, before it is said."""
 CANCEL_EVERY_S = 0.25
 """Between two words to rollouts that they are to end."""
 
@@ -93,6 +95,8 @@ class Dispatcher:
         self._lost: dict[WorkItem, Ended] = {}
         self._deaths = 0
         self._bridge_deaths = 0
+        self._ended = 0
+        self._all_failed = True
         self._asking = False
         self._burying = False
         self.stopped: Stop | None = None
@@ -228,6 +232,7 @@ class Dispatcher:
     async def _keep(self, ended: Ended) -> None:
         self._say_blocked(ended)
         await self._means.recorder.keep(ended)
+        self._alarm(ended)
         self._queue.done(ended.item)
         self._attempted.pop(ended.item, None)
         self._voided.pop(ended.item, None)
@@ -352,6 +357,16 @@ class Dispatcher:
                 return
             self._means.attempts.tail.writer_changed()
             self._changed.set()
+
+    def _alarm(self, ended: Ended) -> None:
+        """Say once, early, that nothing works: whoever watches need not wait for the end to see why."""
+        self._ended += 1
+        self._all_failed = self._all_failed and ended.record.status == "failed"
+        if self._all_failed and self._ended == ALARMING:
+            why = ended.record.error_message or ended.record.error_type
+            text = f"the first {ALARMING} items all failed, the last one with: {why}"
+            self._means.observer.warned(Warned("ALL_FAIL", text))
+            self._means.log.warning("run", text)
 
     def _say_blocked(self, ended: Ended) -> None:
         if ended.blocked_ms is None:

@@ -13,7 +13,7 @@ from osmosis_runner.errors import RunnerError
 
 
 class LaunchError(RunnerError):
-    """The rollout server did not start; the message holds its last line of output."""
+    """The rollout server did not start; the message holds its last lines of output, on lines of their own."""
 
     code = "VALIDATION"
 

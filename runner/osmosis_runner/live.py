@@ -9,6 +9,7 @@ import asyncio
 import re
 import shlex
 import shutil
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from osmosis_runner.orphans import MARK_VARIABLE, adopting, kill_marked
 from osmosis_runner.plan import pending_items
 from osmosis_runner.preflight import check_model
 from osmosis_runner.projection import Projector
+from osmosis_runner.quiet import QUIET_S, Quiet, longest_running
 from osmosis_runner.runlog import RunLog
 from osmosis_runner.sidecar import Sidecar, SidecarSpec
 from osmosis_runner.signals import Interrupted
@@ -290,6 +292,7 @@ class Live:
                 group.create_task(books.recorder.run()),
                 group.create_task(self._nursery.reap_strangers()),
                 group.create_task(self._watch_provider(books, tail)),
+                group.create_task(self._watch_items(books, dispatcher)),
             ]
             running = group.create_task(dispatcher.run())
             chores.append(group.create_task(self._end_when_told(dispatcher, running)))
@@ -307,6 +310,15 @@ class Live:
                 text = f"the provider answers {waits.status}; the agents' clients wait and ask again"
                 self._warn("PROVIDER_RETRIES", text)
             books.recorder.waited(waits)
+
+    async def _watch_items(self, books: Bookkeeping, dispatcher: Dispatcher) -> None:
+        """Name what is waited for when nothing ends for a while, for ever."""
+        quiet = Quiet(QUIET_S)
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            now, running = time.monotonic(), dispatcher.in_flight()
+            if quiet.due(books.recorder.tallies.finished, now) and running:
+                self._stage(f"nothing has ended for a while; in flight: {longest_running(running, now)}")
 
     async def _end_when_told(self, dispatcher: Dispatcher, running: asyncio.Task[None]) -> None:
         """Once dispatch stops: tell rollouts to end, wait a while or until a second signal, then end it."""

@@ -14,15 +14,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmosis_bridge.redact import credentials_in
-from osmosis_runner.bookkeeping import read_summary
+from osmosis_runner.bookkeeping import Bookkeeping, read_summary
 from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import StorageError
+from osmosis_runner.events import Warned
 from osmosis_runner.extension import widened
 from osmosis_runner.faults import SecretsMissing
 from osmosis_runner.live import Live, Setup
 from osmosis_runner.options import RunOptions
 from osmosis_runner.outcome import Ending, RunOutcome, UnscoredRow
 from osmosis_runner.preparation import Prepared, prepare
+from osmosis_runner.projection import Projector
 from osmosis_runner.provenance import launch_provenance, provenance
 from osmosis_runner.recorded import last_records
 from osmosis_runner.redaction import run_redactor
@@ -33,7 +35,6 @@ from osmosis_runner.standing import Standing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from osmosis_runner.bookkeeping import Bookkeeping
     from osmosis_runner.dispatch import Stop
     from osmosis_runner.events import Observer
     from osmosis_runner.journal import JournalRecord
@@ -53,13 +54,44 @@ async def run_evaluation(
     began = time.monotonic()
     prepared = prepare(options)
     with prepared.lock:
+        rejudged = _threshold_changed(prepared, observer)
         if not prepared.counts.pending:
+            if rejudged:
+                _count_anew(prepared, observer)
             return _not_begun(prepared, None, None, began)
         secrets = options.secrets if options.approve is None else options.approve(prepared.plan)
         if secrets is None:
             return _not_begun(prepared, None, None, began)
         _check_secrets(prepared, secrets)
         return await _run_live(options, prepared, secrets, observer, patience or Patience(), began)
+
+
+def _threshold_changed(prepared: Prepared, observer: Observer) -> bool:
+    """Whether the run's figures were made with another pass threshold; it is no input of the run, and said."""
+    before = read_summary(prepared.earlier).get("pass_threshold") if prepared.earlier else None
+    now = prepared.checked.config.pass_threshold
+    if not isinstance(before, int | float) or before == now:
+        return False
+    text = (
+        f"the pass threshold is {now:g} now, the figures so far were made with {before:g}; they are made anew"
+    )
+    observer.warned(Warned("THRESHOLD_CHANGED", text))
+    return True
+
+
+def _count_anew(prepared: Prepared, observer: Observer) -> None:
+    """Make the figures of a complete run again; raises `StorageError`."""
+    if prepared.manifest is None:
+        return
+
+    def projector(run: RunDir) -> Projector:
+        return Projector(run, prepared.plan.model_path, run_redactor({}, ()), lambda _: None)
+
+    books = Bookkeeping(prepared, prepared.manifest, observer, projector)
+    try:
+        books.finish("complete")
+    finally:
+        books.close()
 
 
 async def _run_live(
@@ -173,7 +205,7 @@ def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began:
         plan=prepared.plan,
         local_run_id=prepared.manifest.local_run_id if prepared.manifest else None,
         dispatched=0,
-        succeeded=standing[Standing.SUCCESS],
+        succeeded=standing[Standing.SUCCESS] + standing[Standing.UNGRADED],
         failed=standing[Standing.FAILED] + standing[Standing.THWARTED],
         skipped=standing[Standing.SKIPPED],
         resumed=counts.recorded,

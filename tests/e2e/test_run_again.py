@@ -16,6 +16,7 @@ from mock_provider import MockProvider
 from osmosis_runner.atif import shape_problems
 from osmosis_runner.errors import ResumeMismatch
 from osmosis_runner.faults import LaunchError
+from osmosis_runner.orphans import marked
 from rollouts_under_test import Watcher, Workspace, json_lines, make_workspace, row
 
 
@@ -222,3 +223,140 @@ def test_an_interrupted_rollout_keeps_the_turns_it_had(tmp_path: Path, provider:
     assert "cancelled" in trajectory["notes"]
     assert shape_problems(trajectory) == []
     assert not (workspace.run_dir() / "trajectories" / "row_0_run_0.json").exists()
+
+
+def test_a_rollout_that_does_not_stop_is_named_and_not_waited_for_for_ever(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(), row(mode="stubborn", arg=60), row(mode="stubborn", arg=60)]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=3)
+
+    class Stopper(Watcher):
+        def item_finished(self, item: Any, progress: Any) -> None:
+            super().item_finished(item, progress)
+            signal.raise_signal(signal.SIGTERM)
+
+    watcher = Stopper()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.signal, outcome.pending) == ("interrupted", signal.SIGTERM, 2)
+    assert "waiting for 2 rollouts to stop (row 1, 2); again to stop now" in watcher.stages
+    assert marked(outcome.local_run_id or "") == []
+
+
+def test_time_limits_hold_whatever_a_rollout_does_and_nothing_timed_out_is_retried(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(mode=mode, arg=60) for mode in ("sleep", "block", "spin", "wait")] + [row()]
+    limits = {"agent_workflow_timeout_s": 1.0, "grader_timeout_s": 1.0}
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=5, **limits)
+    outcome = workspace.run()
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 1, 4)
+    records = workspace.records()
+    assert len(records) == 5
+    assert [line["error_type"] for line in workspace.index() if line["status"] == "failed"] == ["timeout"] * 4
+    assert workspace.run().ended == "already_complete"
+
+
+def test_resumes_with_nothing_to_do_change_no_byte(tmp_path: Path, provider: MockProvider) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(), row(mode="raise"), row(mode="remove")])
+    workspace.run()
+    before = contents(workspace.run_dir())
+    for _ in range(5):
+        assert workspace.run().ended == "already_complete"
+    assert contents(workspace.run_dir()) == before
+
+
+def test_a_resume_begins_at_what_is_recorded_and_counts_every_token(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(prompt="SLEEP:0.1") for _ in range(20)]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=4)
+
+    class Stopper(Watcher):
+        def item_finished(self, item: Any, progress: Any) -> None:
+            super().item_finished(item, progress)
+            if len(self.items) == 4:
+                signal.raise_signal(signal.SIGINT)
+
+    workspace.run(Stopper())
+    kept = len([record for record in workspace.records() if record["status"] == "success"])
+    watcher = Watcher()
+    outcome = workspace.run(watcher)
+    assert watcher.first is not None
+    assert (watcher.first.done, watcher.first.total, watcher.first.resumed) == (kept, 20, kept)
+    assert outcome.resumed == kept
+    invocations = workspace.metrics()["eval_run"]["invocations"]
+    assert [invocation["ended"] for invocation in invocations] == ["interrupted", "complete"]
+    assert workspace.metrics()["eval_run"]["started_at"] == invocations[0]["started_at"]
+    assert workspace.metrics()["eval_run"]["duration_ms"] == sum(each["active_ms"] for each in invocations)
+    summary = workspace.metrics()["summary"]
+    ledger = json_lines(workspace.run_dir() / "calls.jsonl")
+    billed = [call for call in ledger if call["status"] == "ok" and "preflight" not in call["rollout_id"]]
+    assert summary["tokens_spent"] == 13 * len(billed)
+    assert summary["tokens_used"] == 13 * 20
+    assert [line.get("resumed", False) for line in workspace.index()].count(True) == kept
+
+
+def test_another_threshold_is_said_makes_new_figures_and_is_remembered(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(), {**row(), "ground_truth": "other"}])
+    workspace.run()
+    assert workspace.metrics()["summary"]["passed"] == 1
+    asks_for(workspace, pass_threshold=0.0)
+    watcher = Watcher()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.metrics["passed"], outcome.metrics["pass_threshold"]) == (
+        "already_complete",
+        2,
+        0.0,
+    )
+    assert [warning.code for warning in watcher.warnings] == ["THRESHOLD_CHANGED"]
+    metrics = workspace.metrics()
+    assert [each["pass_threshold"] for each in metrics["eval_run"]["invocations"]] == [1.0, 0.0]
+    assert metrics["eval_run"]["status"] == "finished"
+
+
+def test_what_a_rollout_prints_is_no_result(tmp_path: Path, provider: MockProvider) -> None:
+    wrong = {**row(mode="print", arg='{"reward": 1, "status": "success"}'), "ground_truth": "other"}
+    workspace = make_workspace(tmp_path, provider.url, [wrong])
+    workspace.run()
+    assert workspace.records()[0]["reward"] == 0.0
+    assert '{"reward": 1' in (workspace.run_dir() / "logs.txt").read_text()
+
+
+def test_items_without_a_reward_can_be_run_again_by_themselves(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(), row(mode="no_reward"), row(mode="raise"), row(mode="remove")]
+    workspace = make_workspace(tmp_path, provider.url, rows)
+    workspace.run()
+    outcome = workspace.run(retry_ungraded=True)
+    assert (outcome.ended, outcome.dispatched) == ("complete", 1)
+    assert workspace.records()[-1]["row_index"] == 1
+
+
+def test_a_model_that_refuses_every_call_is_shown_with_its_words_early(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(prompt="ERR:400")] * 8, batch_size=1)
+    watcher = Watcher()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.failed) == ("complete", 8)
+    [warning] = watcher.warnings
+    assert warning.code == "ALL_FAIL"
+    assert "told to answer 400" in warning.text
+    assert "400" in (outcome.failed_rows[0].error_message or "")
+
+
+def test_large_slow_and_uncounted_answers_are_taken_as_they_are(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(prompt="BIG:200000"), row(prompt="SLEEP:1.5"), row(prompt="NOUSAGE")]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=3)
+    outcome = workspace.run()
+    assert (outcome.ended, outcome.failed) == ("complete", 0)
+    kept = json.loads((workspace.run_dir() / "trajectories" / "row_0_run_0.json").read_text())
+    assert len(kept["steps"][-1]["message"]) == 200_000
+    assert ["tokens" in line for line in workspace.index()] == [True, True, False]
+    assert workspace.metrics()["summary"]["samples_without_usage"] == 1

@@ -44,6 +44,11 @@ async def converse(ctx, messages):
     return json.loads(content)["choices"][0]["message"]["content"]
 
 
+def spin():
+    while True:
+        pass
+
+
 class Workflow(AgentWorkflow):
     async def run(self, ctx):
         meta = ctx.metadata or {}
@@ -55,6 +60,10 @@ class Workflow(AgentWorkflow):
         if mode == "exit": os._exit(17)
         if mode == "sleep": await asyncio.sleep(arg)
         if mode == "block": time.sleep(arg)
+        if mode == "spin": spin()
+        if mode == "wait": subprocess.run(["sleep", "60"])
+        if mode == "stubborn": await self.sleep_on(arg)
+        if mode == "print": print(arg, flush=True)
         if mode == "longline": print("y" * arg, flush=True)
         if mode == "binary": os.write(1, bytes(range(256)) * 100 + b"\\n")
         if mode == "child": subprocess.Popen(["sleep", "300"], start_new_session=bool(arg))
@@ -69,6 +78,15 @@ class Workflow(AgentWorkflow):
         if mode == "raise": raise RuntimeError("blew up on purpose\\nsecond line")
         return AgentWorkflowOutput(messages=ctx.messages, metrics={"turns": 1}, info={"mode": mode})
 
+
+    async def sleep_on(self, seconds):
+        """Sleep, and go on sleeping when told to stop."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                await asyncio.sleep(until - time.monotonic())
+            except asyncio.CancelledError:
+                print("not now", flush=True)
 
     async def take_turns(self, ctx, texts):
         """One call a text; nobody is told what was said until it is over, and the last one is never reached."""
@@ -113,6 +131,7 @@ class Watcher:
     waits: list[tuple[int, int]] = field(default_factory=list)
     """(retries, waiting) as they changed."""
     most_in_flight: int = 0
+    first: Progress | None = None
 
     def stage(self, text: str) -> None:
         self.stages.append(text)
@@ -120,7 +139,8 @@ class Watcher:
     def warned(self, warning: Warned) -> None:
         self.warnings.append(warning)
 
-    def started(self, progress: Progress) -> None: ...
+    def started(self, progress: Progress) -> None:
+        self.first = progress
 
     def item_finished(self, item: FinishedItem, progress: Progress) -> None:
         self.items.append(item)

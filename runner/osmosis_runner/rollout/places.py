@@ -12,6 +12,9 @@ OWN_FOLDER = str(Path(__file__).parent) + os.sep
 THREAD_ENTRIES = (f"asyncio{os.sep}threads.py", f"concurrent{os.sep}futures{os.sep}thread.py")
 """How a plain `def run` is reached."""
 
+PART_LIMIT = 2_000
+"""Characters of one frame or message: a message of megabytes would leave no room for the frames."""
+
 
 def is_library(path: str) -> bool:
     """Whether a source file is of an installed package, of Python or of this project."""
@@ -42,7 +45,7 @@ def author_traceback(error: BaseException) -> str:
         if one is not None:
             one.stack = traceback.StackSummary.from_list([frame for frame in one.stack if not _ours(frame)])
             waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
-    return "".join(told.format())
+    return "".join(part if len(part) <= PART_LIMIT else f"{part[:PART_LIMIT]}…\n" for part in told.format())
 
 
 def _ours(frame: traceback.FrameSummary) -> bool:

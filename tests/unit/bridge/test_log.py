@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -124,3 +125,32 @@ def test_a_log_that_nobody_can_read_any_more_is_no_reason_to_fail() -> None:
         log = open_log("json", REDACTOR, Gone() if stream.closed else stream)
         log.info("x")
         log.error("x")
+
+
+class Counting(io.StringIO):
+    """Counts the writes it is asked for."""
+
+    writes = 0
+
+    def write(self, text: str, /) -> int:
+        self.writes += 1
+        return super().write(text)
+
+
+def test_lines_of_one_turn_of_the_loop_are_one_write_in_order_and_a_warning_waits_for_nothing() -> None:
+    stream = Counting()
+
+    async def main() -> None:
+        log = open_log("json", Redactor(), stream)
+        for number in range(3):
+            log.info("call", number=number)
+        assert stream.writes == 0
+        await asyncio.sleep(0)
+        assert stream.writes == 1
+        log.info("call", number=3)
+        log.warning("now")
+        assert stream.writes == 2
+
+    asyncio.run(main())
+    said = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line.get("number", line["event"]) for line in said] == [0, 1, 2, 3, "now"]

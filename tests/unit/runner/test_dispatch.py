@@ -369,3 +369,23 @@ def test_a_rollout_that_blocked_the_server_is_named() -> None:
     assert warning.code == "BLOCKING_ROLLOUT"
     assert "row 0 run 0 blocked" in warning.text
     assert "main.py:8 in run" in warning.text
+
+
+def test_that_nothing_works_is_said_early_and_once() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        return ended(rollout.item.row_index, "failed", error_message="400 temperature is not supported")
+
+    (warning,) = dispatch(20, behave, places=1).watcher.warnings
+    assert warning.code == "ALL_FAIL"
+    assert warning.text == (
+        "the first 5 items all failed, the last one with: 400 temperature is not supported"
+    )
+
+
+def test_one_good_item_at_the_beginning_is_enough_to_say_nothing() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        if rollout.item.row_index == 2:
+            return await succeed(scene, rollout)
+        return ended(rollout.item.row_index, "failed")
+
+    assert dispatch(20, behave, places=1).watcher.warnings == []

@@ -14,7 +14,7 @@ from runner_fakes import ended
 def after(*steps: tuple[int, str], rows: int = 4) -> Recorded:
     recorded = Recorded(rows, 1)
     for row, status in steps:
-        recorded.add(ended(row, status).record)
+        recorded.add(ended(row, status, reward=1.0).record)
     return recorded
 
 
@@ -46,7 +46,7 @@ def test_a_journal_is_read_and_a_missing_one_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     assert read_recorded(path, 2, 1).standings == bytes(2)
     with Journal.open(path) as journal:
-        journal.append([ended(0).record, ended(1, "failed").record])
+        journal.append([ended(0, reward=0.0).record, ended(1, "failed").record])
     assert read_recorded(path, 2, 1).standings == bytes([Standing.SUCCESS, Standing.FAILED])
     path.write_text("garbage\n" + path.read_text())
     with pytest.raises(JournalCorrupt):

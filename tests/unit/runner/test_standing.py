@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from osmosis_runner.standing import Standing, runs_again, standing_of
@@ -9,7 +11,8 @@ from runner_fakes import ended
 @pytest.mark.parametrize(
     ("fields", "standing"),
     [
-        ({"status": "success"}, Standing.SUCCESS),
+        ({"status": "success", "reward": 0.0}, Standing.SUCCESS),
+        ({"status": "success"}, Standing.UNGRADED),
         ({"status": "skipped"}, Standing.SKIPPED),
         ({"status": "cancelled"}, Standing.PENDING),
         ({"status": "failed", "error_type": "agent_error", "error_phase": "agent"}, Standing.FAILED),
@@ -20,12 +23,13 @@ from runner_fakes import ended
         ({"status": "failed", "error_type": "cancelled", "error_phase": "server"}, Standing.THWARTED),
     ],
 )
-def test_what_was_not_the_items_own_doing_is_told_apart(fields: dict[str, str], standing: Standing) -> None:
+def test_what_was_not_the_items_own_doing_is_told_apart(fields: dict[str, Any], standing: Standing) -> None:
     assert standing_of(ended(0, **fields).record) is standing
 
 
 def test_a_resume_runs_what_is_pending_and_what_was_thwarted_and_the_rest_when_asked() -> None:
     usual = {Standing.PENDING, Standing.THWARTED}
-    assert runs_again(failed=False, skipped=False) == usual
+    assert runs_again() == usual
+    assert runs_again(ungraded=True) == usual | {Standing.UNGRADED}
     assert runs_again(failed=True, skipped=False) == usual | {Standing.FAILED}
     assert runs_again(failed=False, skipped=True) == usual | {Standing.SKIPPED}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from osmosis_runner import journal_record
 from osmosis_runner.rollout.admission import RolloutRequest
 from osmosis_runner.rollout.agent import AgentWorkflow, AgentWorkflowOutput, Grader
 from osmosis_runner.rollout.clients import Clients
@@ -163,6 +164,16 @@ def test_whatever_is_raised_fails_the_rollout_only(tmp_path: Path, error: BaseEx
     assert failure is not None
     assert failure.category == "agent_error"
     assert failure.message.startswith(type(error).__name__)
+
+
+def test_a_long_message_keeps_the_place_within_what_a_record_holds(tmp_path: Path) -> None:
+    def run(_ctx: Any) -> None:
+        raise RuntimeError("x" * 100_000)
+
+    failure = execute(tmp_path, run).failure
+    assert failure is not None
+    assert len(failure.message) < journal_record.MESSAGE_LIMIT
+    assert re.search(r"xxx \(test_execution\.py:\d+ in run\)$", failure.message)
 
 
 def test_a_plain_run_that_raises_stop_iteration_is_not_waited_for_for_ever(tmp_path: Path) -> None:

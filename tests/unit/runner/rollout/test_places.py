@@ -56,6 +56,16 @@ def test_the_way_into_a_thread_is_left_out() -> None:
     assert "thread.py" not in author_traceback(error)
 
 
+def test_a_message_of_megabytes_leaves_the_frames_in_sight() -> None:
+    def loud() -> None:
+        raise ValueError("x" * 3_000_000)
+
+    told = author_traceback(caught(loud))
+    assert "in loud" in told
+    assert told.endswith("xxx…\n")
+    assert len(told) < 4_000
+
+
 def test_members_of_a_group_are_told() -> None:
     def grouped() -> None:
         raise ExceptionGroup("several", [caught(of_ours), ValueError("x")])  # type: ignore[list-item]
