@@ -150,6 +150,15 @@ def _as_text(found: object) -> str:
         return "an error nested too deep to show"
 
 
+def no_json(body: bytes, redactor: Redactor) -> UpstreamFailed:
+    """The error to show for a body under HTTP 200 that is no JSON object, whatever it is."""
+    text = _plain_text(body).strip()
+    message = f"the provider answered 200 with something that is no JSON object: {text}"
+    if not text:
+        message = "the provider answered 200 with an empty body"
+    return UpstreamFailed(redactor.message(message), code="invalid_upstream_reply")
+
+
 def _plain_text(body: bytes) -> str:
     text = body[:_READ].decode("utf-8", "replace")
     if "<" not in text:

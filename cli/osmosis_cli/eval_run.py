@@ -94,7 +94,6 @@ def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invoc
         fresh=flags["fresh"],
         retry_failed=flags["retry_failed"],
         retry_skipped=flags["retry_skipped"],
-        retry_ungraded=flags["retry_ungraded"],
         extend=flags["extend"],
         max_retries=flags["max_retries"],
         api_base=flags["api_base"],

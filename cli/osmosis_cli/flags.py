@@ -33,7 +33,6 @@ class RunFlags(TypedDict):
     fresh: bool
     retry_failed: bool
     retry_skipped: bool
-    retry_ungraded: bool
     extend: bool
     max_retries: int
     yes: bool
@@ -106,7 +105,6 @@ def check_together(flags: RunFlags) -> None:
     uses = {
         "retry_failed": "run again",
         "retry_skipped": "run again",
-        "retry_ungraded": "run again",
         "extend": "add to",
     }
     for name, use in uses.items():
@@ -189,9 +187,6 @@ WHAT_TO_RUN = (
     click.option("--fresh", is_flag=True, help="Set an existing run of that name aside and start anew."),
     click.option("--retry-failed", is_flag=True, help="Run failed items of the named run again."),
     click.option("--retry-skipped", is_flag=True, help="Run skipped items of the named run again."),
-    click.option(
-        "--retry-ungraded", is_flag=True, help="Run items of the named run again that got no reward."
-    ),
     click.option(
         "--extend",
         is_flag=True,

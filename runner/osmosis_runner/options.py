@@ -31,8 +31,6 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     retry_skipped: bool = False
-    retry_ungraded: bool = False
-    """Items that succeeded without a reward run again."""
     extend: bool = False
     """A run of that name may be given more attempts a row and more rows behind those it has."""
     max_retries: int = 2

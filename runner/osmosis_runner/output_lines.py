@@ -46,7 +46,7 @@ class LineCutter:
     def _take(self) -> str:
         text = clean(bytes(self._kept))
         if self._skipped:
-            text += f" … [{self._skipped} more bytes of this line]"
+            text += f" … [cut: {self._skipped} more bytes of this line]"
         self._kept.clear()
         self._skipped = 0
         return text

@@ -140,9 +140,7 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
             name, str(options.config_path), manifest.inputs, checked.inputs, extend=options.extend
         )
         recorded = read_recorded(earlier.events, rows, runs)
-    again = runs_again(
-        failed=options.retry_failed, skipped=options.retry_skipped, ungraded=options.retry_ungraded
-    )
+    again = runs_again(failed=options.retry_failed, skipped=options.retry_skipped)
     counts = count_items(recorded.standings, again)
     return Prepared(
         checked=checked,

@@ -205,7 +205,7 @@ def _not_begun(prepared: Prepared, stop: Stop | None, number: int | None, began:
         plan=prepared.plan,
         local_run_id=prepared.manifest.local_run_id if prepared.manifest else None,
         dispatched=0,
-        succeeded=standing[Standing.SUCCESS] + standing[Standing.UNGRADED],
+        succeeded=standing[Standing.SUCCESS],
         failed=standing[Standing.FAILED] + standing[Standing.THWARTED],
         skipped=standing[Standing.SKIPPED],
         resumed=counts.recorded,

@@ -22,14 +22,12 @@ class Standing(IntEnum):
     THWARTED = 4
     """Failed through no fault of its own: the provider failed it, or nobody asked for its result any more. It
     says nothing about the agent, so a resume runs it again without being asked."""
-    UNGRADED = 5
-    """Succeeded without a reward."""
 
 
 def standing_of(record: JournalRecord) -> Standing:
     """How the item of a record stands after it; a cancelled attempt leaves it pending."""
     if record.status == "success":
-        return Standing.SUCCESS if record.reward is not None else Standing.UNGRADED
+        return Standing.SUCCESS
     if record.status == "skipped":
         return Standing.SKIPPED
     if record.status == "cancelled":
@@ -39,8 +37,8 @@ def standing_of(record: JournalRecord) -> Standing:
     return Standing.FAILED
 
 
-def runs_again(*, failed: bool = False, skipped: bool = False, ungraded: bool = False) -> frozenset[Standing]:
+def runs_again(*, failed: bool = False, skipped: bool = False) -> frozenset[Standing]:
     """The standings of items that run when a run is started (again), by the flags that ask for more."""
-    asked = {Standing.FAILED: failed, Standing.SKIPPED: skipped, Standing.UNGRADED: ungraded}
+    asked = {Standing.FAILED: failed, Standing.SKIPPED: skipped}
     chosen = {standing for standing, wanted in asked.items() if wanted}
     return frozenset({Standing.PENDING, Standing.THWARTED, *chosen})

@@ -325,15 +325,17 @@ def test_what_a_rollout_prints_is_no_result(tmp_path: Path, provider: MockProvid
     assert '{"reward": 1' in (workspace.run_dir() / "logs.txt").read_text()
 
 
-def test_items_without_a_reward_can_be_run_again_by_themselves(
+def test_failed_and_skipped_items_are_run_again_each_for_themselves(
     tmp_path: Path, provider: MockProvider
 ) -> None:
     rows = [row(), row(mode="no_reward"), row(mode="raise"), row(mode="remove")]
     workspace = make_workspace(tmp_path, provider.url, rows)
     workspace.run()
-    outcome = workspace.run(retry_ungraded=True)
-    assert (outcome.ended, outcome.dispatched) == ("complete", 1)
-    assert workspace.records()[-1]["row_index"] == 1
+    failed = workspace.run(retry_failed=True)
+    assert [record["row_index"] for record in workspace.records()[4:]] == [1, 2]
+    skipped = workspace.run(retry_skipped=True)
+    assert [record["row_index"] for record in workspace.records()[6:]] == [3]
+    assert (failed.dispatched, skipped.dispatched) == (2, 1)
 
 
 def test_a_model_that_refuses_every_call_is_shown_with_its_words_early(

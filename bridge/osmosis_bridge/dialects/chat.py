@@ -21,7 +21,7 @@ from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import CHAT, Envelope
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, read_failure
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import Event, encode_event, with_data
 
@@ -37,9 +37,7 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     body = body.removeprefix(b"\xef\xbb\xbf")
     found = read_body(body)
     if found is None:
-        failure = read_failure(502, body, redactor)
-        failure.code = "invalid_upstream_reply"
-        raise failure
+        raise no_json(body, redactor)
     if is_error(found):
         raise in_band_failure(value_of(body), redactor)
     if found.choices is None:

@@ -17,7 +17,7 @@ from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, text_of, value_of
 from osmosis_bridge.dialects.members import FieldReader
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import UpstreamFailed
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, read_failure
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import Event, with_data
 
@@ -134,9 +134,7 @@ def no_answer(body: bytes, redactor: Redactor, statuses: Mapping[str, int]) -> U
     """The error to show for a body under HTTP 200 that is no answer: the one it tells of, else that it is none."""
     found = value_of(body)
     if not isinstance(found, dict):
-        failure = read_failure(502, body, redactor)
-        failure.code = "invalid_upstream_reply"
-        return failure
+        return no_json(body, redactor)
     fields = cast("dict[str, Any]", found)
     failure = told_failure(fields, redactor, statuses)
     if not fields.get("error"):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from osmosis_bridge.errors import UpstreamFailed
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, read_failure
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json, read_failure
 from osmosis_bridge.redact import Redactor
 
 NONE = Redactor()
@@ -232,3 +232,12 @@ def test_a_hostile_page_does_not_hold_anybody_up(part: bytes) -> None:
     read(500, part * 200_000)
     # Generous: it is a hang that this is about, and it takes milliseconds.
     assert time.process_time() - begun < 5
+
+
+def test_a_200_that_is_no_json_is_told_as_the_200_it_was() -> None:
+    failure = no_json(b"<html><title>Login</title><p>please sign in</p></html>", Redactor())
+    assert (failure.status, failure.code) == (502, "invalid_upstream_reply")
+    assert failure.message.startswith(
+        "the provider answered 200 with something that is no JSON object: Login:"
+    )
+    assert no_json(b" \n", Redactor()).message == "the provider answered 200 with an empty body"

@@ -23,7 +23,7 @@ def test_lines_do_not_depend_on_how_output_is_split(output: bytes, cuts: list[in
 
 def test_a_long_line_is_cut_and_says_by_how_much() -> None:
     assert cut([b"x" * 30, b"y" * 20 + b"\nnext\n"], 10) == [
-        "xxxxxxxxxx … [40 more bytes of this line]",
+        "xxxxxxxxxx … [cut: 40 more bytes of this line]",
         "next",
     ]
 

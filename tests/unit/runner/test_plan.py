@@ -5,7 +5,7 @@ from itertools import islice
 from osmosis_runner.plan import PlanCounts, WorkItem, count_items, pending_items
 from osmosis_runner.standing import Standing, runs_again
 
-PENDING, SUCCESS, FAILED, SKIPPED, THWARTED, UNGRADED = Standing
+PENDING, SUCCESS, FAILED, SKIPPED, THWARTED = Standing
 USUALLY = runs_again(failed=False, skipped=False)
 
 

@@ -11,8 +11,7 @@ from runner_fakes import ended
 @pytest.mark.parametrize(
     ("fields", "standing"),
     [
-        ({"status": "success", "reward": 0.0}, Standing.SUCCESS),
-        ({"status": "success"}, Standing.UNGRADED),
+        ({"status": "success"}, Standing.SUCCESS),
         ({"status": "skipped"}, Standing.SKIPPED),
         ({"status": "cancelled"}, Standing.PENDING),
         ({"status": "failed", "error_type": "agent_error", "error_phase": "agent"}, Standing.FAILED),
@@ -30,6 +29,5 @@ def test_what_was_not_the_items_own_doing_is_told_apart(fields: dict[str, Any], 
 def test_a_resume_runs_what_is_pending_and_what_was_thwarted_and_the_rest_when_asked() -> None:
     usual = {Standing.PENDING, Standing.THWARTED}
     assert runs_again() == usual
-    assert runs_again(ungraded=True) == usual | {Standing.UNGRADED}
     assert runs_again(failed=True, skipped=False) == usual | {Standing.FAILED}
     assert runs_again(failed=False, skipped=True) == usual | {Standing.SKIPPED}

@@ -299,12 +299,15 @@ def test_a_told_error_has_the_status_its_words_stand_for(
     assert (failure.status, failure.type, failure.message) == (status, kind, message)
 
 
+NO_JSON = "the provider answered 200 with something that is no JSON object"
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "message"),
     [
-        (b"", 502, "invalid_upstream_reply", "the provider answered 502 with an empty body"),
-        (b"<html><title>Bad</title></html>", 502, "invalid_upstream_reply", "the provider answered 502: Bad: Bad"),
-        (b"[1]", 502, "invalid_upstream_reply", "the provider answered 502: [1]"),
+        (b"", 502, "invalid_upstream_reply", "the provider answered 200 with an empty body"),
+        (b"<html><title>Bad</title></html>", 502, "invalid_upstream_reply", f"{NO_JSON}: Bad: Bad"),
+        (b"[1]", 502, "invalid_upstream_reply", f"{NO_JSON}: [1]"),
         (b'{"odd":1}', 502, "invalid_upstream_reply", '{"odd": 1}'),
         (b'{"message":"m"}', 502, "invalid_upstream_reply", "m"),
         (b'{"message":"m","code":"own"}', 502, "own", "m"),
