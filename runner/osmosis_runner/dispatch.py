@@ -330,6 +330,14 @@ class Dispatcher:
         except LaunchError as error:
             self.stop(Stop("halted", error.message))
 
+    async def _empty(self) -> None:
+        """Cancel what is in flight until nothing is."""
+        while self._running:
+            await self.cancel_in_flight()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CANCEL_EVERY_S):
+                    await self._change()
+
     async def _mind_bridge(self) -> None:
         """Start another bridge in the place of every dead one, until the run stops."""
         sidecar = self._means.attempts.sidecar
@@ -342,11 +350,7 @@ class Dispatcher:
             if self._bridge_deaths > BRIDGE_DEATHS_IN_A_ROW:
                 self.stop(Stop("halted", f"the bridge keeps dying: {how}"))
             # What runs has nobody left to ask, and the next bridge would not know it.
-            while self._running:
-                await self.cancel_in_flight()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(CANCEL_EVERY_S):
-                        await self._change()
+            await self._empty()
             if self.stopping.is_set():
                 return
             self._means.observer.stage("restarting the bridge")
