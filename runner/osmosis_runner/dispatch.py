@@ -322,7 +322,8 @@ class Dispatcher:
 
     async def _restart(self, how: str) -> None:
         if self._deaths > DEATHS_IN_A_ROW:
-            self.stop(Stop("halted", f"the rollout server keeps dying: {how}"))
+            reason = self._means.attempts.redactor.message(f"the rollout server keeps dying: {how}")
+            self.stop(Stop("halted", reason))
             return
         self._means.observer.stage("restarting the rollout server")
         try:
