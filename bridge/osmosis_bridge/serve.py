@@ -31,6 +31,7 @@ from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Entry, Headers, Recorder
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
 from osmosis_bridge.exchanges import (
+    ANSWERED,
     ERROR_BODY_LIMIT,
     TRUNCATIONS,
     as_refusal,
@@ -361,7 +362,9 @@ class Bridge:
             return
         further = tuple(header for header in error.headers if header not in entry.headers)
         origin = (b"x-osmosis-error-origin", error.origin.encode())
-        headers = (*self._reply_headers(entry, _JSON), *further, origin)
+        # An answer that came whole was paid for: a client that asks again by itself would pay again.
+        final = ((b"x-should-retry", b"false"),) if error.code in ANSWERED else ()
+        headers = (*self._reply_headers(entry, _JSON), *further, *final, origin)
         await reply.whole(error.status, entry.for_error(headers), scrub(dialect.error_body(error)))
 
     def _relayed_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> Headers:

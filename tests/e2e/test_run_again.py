@@ -14,6 +14,7 @@ import pytest
 
 from mock_provider import MockProvider
 from osmosis_runner.atif import shape_problems
+from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import ResumeMismatch
 from osmosis_runner.faults import LaunchError
 from osmosis_runner.orphans import marked
@@ -230,6 +231,7 @@ def test_a_rollout_that_does_not_stop_is_named_and_not_waited_for_for_ever(
 ) -> None:
     rows = [row(), row(mode="stubborn", arg=60), row(mode="stubborn", arg=60)]
     workspace = make_workspace(tmp_path, provider.url, rows, batch_size=3)
+    workspace.patience = Patience(cancel_grace=1.0)
 
     class Stopper(Watcher):
         def item_finished(self, item: Any, progress: Any) -> None:

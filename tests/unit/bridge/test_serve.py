@@ -680,3 +680,13 @@ def test_a_stream_that_the_translator_saw_break_off_is_truncated(code: str, stat
     bridge.target = msgspec.structs.replace(bridge.target, lane="native")
     asyncio.run(bridge.serve(a_call(request(stream=True)), FakeReply()))
     assert ledger.records[0]["status"] == status
+
+
+@pytest.mark.parametrize(("body", "status", "told"), [(b"<p>hi", 200, b"false"), (b"{}", 503, None)])
+def test_an_answer_that_was_paid_for_is_not_asked_for_again(
+    body: bytes, status: int, told: bytes | None
+) -> None:
+    reply = FakeReply()
+    bridge = a_bridge(FakeTransport(Answer([body], status=status)))
+    asyncio.run(bridge.serve(a_call(request()), reply))
+    assert reply.headers.get(b"x-should-retry") == told
