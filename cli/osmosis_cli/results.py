@@ -235,6 +235,8 @@ def _next_steps(outcome: RunOutcome, typed: Typed) -> list[NextStep]:
         return [NextStep("Start again", typed.again(name=name))]
     if not outcome.complete:
         steps.append(NextStep("Resume", typed.again(name=name)))
+    if outcome.ended == "complete" and any(row.error_phase == "provider" for row in outcome.failed_rows):
+        steps.append(NextStep("Run again what the provider failed", typed.again(name=name)))
     if outcome.failed:
         steps.append(NextStep("Retry failures", typed.again("--retry-failed", name=name)))
     if outcome.skipped:
