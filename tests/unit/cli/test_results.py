@@ -91,6 +91,9 @@ def test_the_commands_to_type_next_fit_the_outcome() -> None:
     assert steps() == view
     assert steps(ended="halted", pending=2) == {"Resume": named} | view
     assert steps(failed=1) == {"Retry failures": f"{named} --retry-failed"} | view
+    provider = replace(FAILED, error_phase="provider")
+    again = {"Run again what the provider failed": named}
+    assert steps(failed=1, failed_rows=(provider,)).items() >= again.items()
     assert steps(skipped=1) == {"Retry skipped": f"{named} --retry-skipped"} | view
     assert (
         steps(ended="already_complete")
