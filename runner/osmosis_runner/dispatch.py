@@ -7,6 +7,7 @@ an attempt spends being closed and recorded do not occupy a place in flight.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -332,8 +333,9 @@ class Dispatcher:
             self.stop(Stop("halted", error.message))
 
     async def _empty(self) -> None:
-        """Cancel what is in flight until nothing is."""
-        while self._running:
+        """Cancel what is in flight until nothing is; what does not stop in time is left to its own end."""
+        until = time.monotonic() + self._means.patience.cancel_grace
+        while self._running and time.monotonic() < until:
             await self.cancel_in_flight()
             with suppress(TimeoutError):
                 async with asyncio.timeout(CANCEL_EVERY_S):
@@ -349,7 +351,8 @@ class Dispatcher:
             self._means.log.error("bridge", how)
             self._bridge_deaths += 1
             if self._bridge_deaths > BRIDGE_DEATHS_IN_A_ROW:
-                self.stop(Stop("halted", f"the bridge keeps dying: {how}"))
+                reason = self._means.attempts.redactor.message(f"the bridge keeps dying: {how}")
+                self.stop(Stop("halted", reason))
             # What runs has nobody left to ask, and the next bridge would not know it.
             await self._empty()
             if self.stopping.is_set():

@@ -131,6 +131,36 @@ def test_without_retries_a_call_that_the_provider_turns_away_is_made_once(
     assert Counter("ERR:429" in text for text in provider.prompts) == {True: 1, False: 1}
 
 
+OPENAI_MAIN = """
+from osmosis_runner.rollout import AgentWorkflow, Grader, serve
+
+
+class Workflow(AgentWorkflow):
+    async def run(self, ctx):
+        reply = await ctx.client.chat.completions.create(model="m", messages=ctx.prompt)
+        return [*ctx.prompt, reply.choices[0].message]
+
+
+class Scorer(Grader):
+    async def grade(self, ctx):
+        ctx.set_reward(1.0)
+
+
+serve(Workflow, Scorer)
+"""
+
+
+@pytest.mark.parametrize(("retries", "calls"), [(0, 1), (2, 2)])
+def test_an_official_client_asks_again_unless_the_run_wants_no_retries(
+    tmp_path: Path, provider: MockProvider, retries: int, calls: int
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(prompt="FLAKY:a:1")])
+    (workspace.root / "rollouts/t/main.py").write_text(OPENAI_MAIN)
+    outcome = workspace.run(max_retries=retries)
+    assert len(provider.prompts) == calls
+    assert (outcome.succeeded, outcome.failed) == ((0, 1) if calls == 1 else (1, 0))
+
+
 def test_waits_for_the_provider_are_shown_while_they_last_and_recorded(
     tmp_path: Path, provider: MockProvider
 ) -> None:

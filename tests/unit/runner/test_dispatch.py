@@ -50,7 +50,7 @@ class Scene:
             earlier_attempts=lambda item: 0,
             log=RunLog(self.watcher, str),
             observer=self.watcher,
-            patience=Patience(provider_delays=(0.0, 0.0)),
+            patience=Patience(provider_delays=(0.0, 0.0), cancel_grace=0.3),
             retries=retries,
         )
         self.dispatcher = Dispatcher(means, places)
@@ -389,3 +389,19 @@ def test_one_good_item_at_the_beginning_is_enough_to_say_nothing() -> None:
         return ended(rollout.item.row_index, "failed")
 
     assert dispatch(20, behave, places=1).watcher.warnings == []
+
+
+def test_a_rollout_that_does_not_stop_keeps_no_bridge_from_being_replaced() -> None:
+    async def behave(scene: Scene, rollout: Rollout) -> Ended:
+        row = rollout.item.row_index
+        if scene.sidecar.restarts or row == 1:
+            return await succeed(scene, rollout)
+        if row == 2:
+            scene.sidecar.child.exited.set()
+            return ended(row, "cancelled", orphaned=True)
+        await until_true(lambda: scene.sidecar.restarts)
+        return ended(row, "cancelled", orphaned=True)
+
+    scene = dispatch(6, behave, places=3)
+    assert scene.sidecar.restarts == 1
+    assert {statuses[-1] for statuses in scene.statuses.values()} == {"success"}
