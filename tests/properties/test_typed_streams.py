@@ -91,6 +91,7 @@ def relayed(kind: Kind, pieces: list[bytes]) -> tuple[bytes, TypedStream]:
 @given(stream=STREAMS, cuts=CUTS)
 @example(stream=b"".join(RESPONSES), cuts=list(range(0, 4000, 7)))
 @example(stream=b"".join(MESSAGES), cuts=list(range(0, 4000, 3)))
+@example(stream=b"id: 7\r\n\r\ndata: {}", cuts=[8])
 def test_what_comes_out_does_not_depend_on_how_the_bytes_were_split(
     kind: Kind, stream: bytes, cuts: list[int]
 ) -> None:

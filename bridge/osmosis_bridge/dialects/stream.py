@@ -14,6 +14,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+import msgspec
+
 from osmosis_bridge.call import Admitted, Outcome, Status
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.redact import Redactor
@@ -38,12 +40,23 @@ class Stream(ABC):
     wrong, if anything did.
     """
 
-    __slots__ = ("_admitted", "_redactor", "_splitter", "ended", "failure", "last", "started", "status")
+    __slots__ = (
+        "_admitted",
+        "_dropped_cr",
+        "_redactor",
+        "_splitter",
+        "ended",
+        "failure",
+        "last",
+        "started",
+        "status",
+    )
 
     def __init__(self, admitted: Admitted, redactor: Redactor) -> None:
         self._admitted = admitted
         self._redactor = redactor
         self._splitter = EventSplitter()
+        self._dropped_cr = False
         self.started = False
         self.ended = False
         self.last = b""
@@ -61,7 +74,7 @@ class Stream(ABC):
             return b""
         out: list[bytes] = []
         for event in events:
-            out.append(self._take(event))
+            out.append(self._pass(event))
             if self.ended:
                 break
         return b"".join(out)
@@ -74,7 +87,7 @@ class Stream(ABC):
             if self._is_torn(event):
                 self._fail_unfinished("the provider's stream ended in the middle of an event")
                 return b""
-            out = self._take(event)
+            out = self._pass(event)
             out = out + b"\n\n" if out else out
             self.last = self.last + b"\n\n" if self.last else self.last
         if not self.ended:
@@ -115,6 +128,14 @@ class Stream(ABC):
     @abstractmethod
     def _error_event(self, failure: BridgeError) -> bytes:
         """An error as the dialect's last event."""
+
+    def _pass(self, event: Event) -> bytes:
+        """What of one event the client may have; the LF of a CRLF goes the way of the event whose CR ended it."""
+        if self._dropped_cr and event.raw.startswith(b"\n"):
+            event = msgspec.structs.replace(event, raw=event.raw[1:])
+        out = self._take(event)
+        self._dropped_cr = not out and event.raw.endswith(b"\r")
+        return out
 
     def _fail_unfinished(self, message: str) -> None:
         self.fail(UpstreamFailed(message, code="upstream_truncated"), "truncated")
