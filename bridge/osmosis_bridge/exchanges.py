@@ -10,8 +10,8 @@ from osmosis_bridge.redact import Redactor
 from osmosis_bridge.upstream import Exchange, TransportError
 
 ERROR_BODY_LIMIT = 1024 * 1024
-ANSWERED = frozenset({"invalid_upstream_reply", "invalid_upstream_stream"})
-"""Codes of answers that came, whole, and could not be passed on."""
+ANSWERED = frozenset({"invalid_upstream_reply", "invalid_upstream_stream", "ledger_unavailable"})
+"""Codes of calls that were paid for and could not be passed on, or not be recorded."""
 TRUNCATIONS = frozenset({"upstream_cut", "upstream_truncated"})
 """Codes of answers that broke off."""
 _DRAIN_S = 0.5

@@ -690,3 +690,9 @@ def test_an_answer_that_was_paid_for_is_not_asked_for_again(
     bridge = a_bridge(FakeTransport(Answer([body], status=status)))
     asyncio.run(bridge.serve(a_call(request()), reply))
     assert reply.headers.get(b"x-should-retry") == told
+
+
+def test_a_call_whose_record_is_lost_is_not_paid_for_again_by_an_sdk_of_its_own_accord() -> None:
+    reply, transport = FakeReply(), FakeTransport(Answer([completion(usage=USAGE)]))
+    asyncio.run(a_bridge(transport, FakeLedger(fail_at=1)).serve(a_call(request()), reply))
+    assert (reply.status, reply.headers[b"x-should-retry"]) == (500, b"false")
