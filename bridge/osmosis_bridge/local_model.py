@@ -19,7 +19,7 @@ from osmosis_bridge.local_weights import (
     ensure_weights,
     known_weights,
 )
-from osmosis_bridge.owned_process import NotStarted, OwnedProcess, start_owned
+from osmosis_bridge.owned_process import NotStarted, OwnedEndpoint, OwnedProcess, start_owned
 
 __all__ = ["KNOWN_LOCAL_MODELS", "LocalModel", "LocalModelError", "start_local_model"]
 
@@ -38,30 +38,8 @@ _ENVIRONMENT: Final = re.compile(
 )
 
 
-class LocalModel:
+class LocalModel(OwnedEndpoint):
     """A running local model: an OpenAI-compatible endpoint that takes `api_key` as its bearer."""
-
-    def __init__(self, name: str, url: str, api_key: str, process: OwnedProcess) -> None:
-        self.name = name
-        self.base_url = f"{url}/v1"
-        self.api_key = api_key
-        self._process = process
-
-    def __repr__(self) -> str:
-        return f"LocalModel(name={self.name!r}, base_url={self.base_url!r})"
-
-    @property
-    def pid(self) -> int:
-        """The server's process id."""
-        return self._process.pid
-
-    def end_reason(self) -> str | None:
-        """Why the server is no longer there, in a line; None while it runs."""
-        return self._process.end_reason()
-
-    async def stop(self) -> None:
-        """End the server and wait until it is gone; as often as wanted."""
-        await self._process.stop()
 
 
 async def start_local_model(name: str, environ: Mapping[str, str]) -> LocalModel:
@@ -90,4 +68,4 @@ async def start_local_model(name: str, environ: Mapping[str, str]) -> LocalModel
         url = await start_owned(process, "osmosis_bridge.local_server", order, allowed, _START_S)
     except NotStarted as error:
         raise LocalModelError(f"local/{weights.name} {error}") from None
-    return LocalModel(weights.name, url, api_key, process)
+    return LocalModel(url, api_key, process)

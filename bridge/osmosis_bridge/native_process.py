@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from osmosis_bridge.owned_process import NotStarted, OwnedProcess, start_owned
+from osmosis_bridge.owned_process import NotStarted, OwnedEndpoint, OwnedProcess, start_owned
 
 _START_S: Final = 60.0
 _OURS: Final = re.compile(r"OSMOSIS_\w+|LITELLM_\w+|LANGFUSE_\w+|LANGSMITH_\w+|OTEL_\w+|DD_\w+")
@@ -34,29 +34,8 @@ class NativeLaneError(Exception):
     """The native lane cannot start; says what to do."""
 
 
-class NativeWorker:
+class NativeWorker(OwnedEndpoint):
     """The running process: an OpenAI-compatible endpoint that takes `api_key` as its bearer."""
-
-    def __init__(self, url: str, api_key: str, process: OwnedProcess) -> None:
-        self.base_url = f"{url}/v1"
-        self.api_key = api_key
-        self._process = process
-
-    def __repr__(self) -> str:
-        return f"NativeWorker(base_url={self.base_url!r})"
-
-    @property
-    def pid(self) -> int:
-        """The process's id."""
-        return self._process.pid
-
-    def end_reason(self) -> str | None:
-        """Why the process is no longer there, in a line; None while it runs."""
-        return self._process.end_reason()
-
-    async def stop(self) -> None:
-        """End the process and wait until it is gone; as often as wanted."""
-        await self._process.stop()
 
 
 async def start_native(

@@ -153,3 +153,28 @@ class OwnedProcess(asyncio.SubprocessProtocol):
         except asyncio.CancelledError:
             transport.kill()
             raise
+
+
+class OwnedEndpoint:
+    """An OpenAI-compatible endpoint that a process of our own serves; it takes `api_key` as its bearer."""
+
+    def __init__(self, url: str, api_key: str, process: OwnedProcess) -> None:
+        self.base_url = f"{url}/v1"
+        self.api_key = api_key
+        self._process = process
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self.base_url!r})"
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def end_reason(self) -> str | None:
+        """Why the process is no longer there, in a line; None while it runs."""
+        return self._process.end_reason()
+
+    async def stop(self) -> None:
+        """End the process and wait until it is gone; as often as wanted."""
+        await self._process.stop()

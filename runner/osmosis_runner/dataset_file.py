@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from osmosis_runner.dataset_problems import WHOLE_FILE, Problems, Unreadable, shown
 from osmosis_runner.errors import DatasetIssue, DatasetNotFound
@@ -177,11 +177,6 @@ def hash_file(path: Path) -> str:
     """Return the hex SHA-256 of a whole file. Raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def open_binary(path: Path) -> IO[bytes]:
-    """Open a Parquet file for random access. Raises `OSError`."""
-    return path.open("rb")
 
 
 def _check_stored(head: bytes, *, gzipped: bool) -> None:

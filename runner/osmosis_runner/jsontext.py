@@ -1,4 +1,4 @@
-"""JSON values and their exact text: one compact form for lines, one indented form for files.
+"""JSON values, and their text for files.
 
 Knows nothing of runs. Refuses what JSON cannot say (NaN, infinities, lone surrogates) instead of changing it.
 """
@@ -10,34 +10,21 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-import msgspec
-
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | Sequence[JsonValue] | str | int | float | bool | None"
 """Any JSON value; `msgspec.json.decode` gives dicts and lists."""
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 """A JSON object."""
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
-
 
 class NotJson(ValueError):
     """A value cannot be written as JSON; the message names the path inside the value."""
 
 
-def canonical(value: JsonValue) -> bytes:
-    """Return the compact text of `value` with sorted keys, without a newline.
-
-    Raises `NotJson` for NaN, infinities, lone surrogates and values JSON does not know.
-    """
-    refuse_unwritable(value)
-    return _ENCODER.encode(value)
-
-
 def pretty(value: JsonValue) -> bytes:
     """Return the text of `value` for a file: two-space indent, keys in their order, final newline.
 
-    Raises `NotJson` as `canonical` does.
+    Raises `NotJson` for NaN, infinities, lone surrogates and values JSON does not know.
     """
     refuse_unwritable(value)
     return (json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()

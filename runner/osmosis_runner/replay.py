@@ -52,10 +52,6 @@ class Replay:
         """Return the status of each recorded item, as `plan.pending_items` takes it."""
         return {item: cast("Status", record.status) for item, record in self.latest.items()}
 
-    def rollout_ids(self) -> frozenset[str]:
-        """Return the rollouts of the latest records."""
-        return frozenset(record.rollout_id for record in self.latest.values())
-
 
 def fold(records: Iterable[JournalRecord], dropped_tail: int = 0) -> Replay:
     """Read `records` in order of their lines."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from osmosis_runner.plan import WorkItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 DEATHS_OF_THE_GUILTY = 2
 
@@ -94,8 +94,3 @@ class WorkQueue:
         for group in (suspects[half:], suspects[:half]):
             if group:
                 self._groups.appendleft(group)
-
-
-def items_of(pairs: Iterable[tuple[int, int]]) -> Iterator[WorkItem]:
-    """Pairs (row, run) as items."""
-    return (WorkItem(row, run) for row, run in pairs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from anthropic.types.beta import message_create_params as beta_create_params
 from bridge_process import KEY, TOKEN, BridgeProcess, bridge_process
 from dialect_provider import ARGUMENTS, HELLO, SIGNATURE, THOUGHT, DialectProvider
 from osmosis_bridge.controls import is_control
+from sdk_client import SdkClient
 
 MODEL = "claude-of-my-choice"
 USAGE = {
@@ -53,56 +53,13 @@ def bridge(serving: DialectProvider, tmp_path_factory: pytest.TempPathFactory) -
         yield running
 
 
-ROLLOUTS = iter(range(1, 10_000))
+class Client(SdkClient):
+    """Anthropic's client."""
 
-
-class Client:
-    """The client, sync or async, in the name of a rollout of its own."""
-
-    def __init__(self, bridge: BridgeProcess, kind: str) -> None:
-        self.kind = kind
-        self.rollout_id = f"a-{next(ROLLOUTS)}"
-        self._bridge = bridge
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {
-            "base_url": self._bridge.base_url(self.rollout_id),
-            "api_key": self._bridge.bearer(self.rollout_id),
-            "max_retries": 0,
-            "timeout": 20.0,
-        }
-
-    def create(self, **fields: Any) -> Any:
-        """One message; with `stream=True` the list of its events."""
-        if self.kind == "async":
-            return asyncio.run(self._create_async(fields))
-        with Anthropic(**self.options) as client:
-            answer = client.messages.create(**{**ASKED, **fields})
-            return list(answer) if fields.get("stream") else answer
-
-    async def _create_async(self, fields: dict[str, Any]) -> Any:
-        async with AsyncAnthropic(**self.options) as client:
-            answer = await client.messages.create(**{**ASKED, **fields})
-            return [event async for event in answer] if fields.get("stream") else answer
-
-    def assemble(self, **fields: Any) -> Any:
-        """The message that the client's own assembler makes of a stream."""
-        if self.kind == "async":
-            return asyncio.run(self._assemble_async(fields))
-        with Anthropic(**self.options) as client, client.messages.stream(**{**ASKED, **fields}) as events:
-            return events.get_final_message()
-
-    async def _assemble_async(self, fields: dict[str, Any]) -> Any:
-        async with (
-            AsyncAnthropic(**self.options) as client,
-            client.messages.stream(**{**ASKED, **fields}) as events,
-        ):
-            return await events.get_final_message()
-
-    @property
-    def record(self) -> dict[str, Any]:
-        return self._bridge.record(self.rollout_id)
+    classes = (Anthropic, AsyncAnthropic)
+    resource = "messages"
+    final = "get_final_message"
+    asked = ASKED
 
 
 @pytest.fixture(params=["sync", "async"])

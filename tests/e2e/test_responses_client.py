@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from openai.types.responses import response_create_params
 from bridge_process import KEY, BridgeProcess, bridge_process
 from dialect_provider import ARGUMENTS, HELLO, SIGNATURE, DialectProvider
 from osmosis_bridge.controls import is_control
+from sdk_client import SdkClient
 
 MODEL = "model-of-my-choice"
 USAGE = {
@@ -53,56 +53,13 @@ def bridge(serving: DialectProvider, tmp_path_factory: pytest.TempPathFactory) -
         yield running
 
 
-ROLLOUTS = iter(range(1, 10_000))
+class Client(SdkClient):
+    """OpenAI's client on `/responses`."""
 
-
-class Client:
-    """The client, sync or async, in the name of a rollout of its own."""
-
-    def __init__(self, bridge: BridgeProcess, kind: str) -> None:
-        self.kind = kind
-        self.rollout_id = f"o-{next(ROLLOUTS)}"
-        self._bridge = bridge
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {
-            "base_url": self._bridge.base_url(self.rollout_id),
-            "api_key": self._bridge.bearer(self.rollout_id),
-            "max_retries": 0,
-            "timeout": 20.0,
-        }
-
-    def create(self, **fields: Any) -> Any:
-        """One response; with `stream=True` the list of its events."""
-        if self.kind == "async":
-            return asyncio.run(self._create_async(fields))
-        with OpenAI(**self.options) as client:
-            answer = client.responses.create(**{**ASKED, **fields})
-            return list(answer) if fields.get("stream") else answer
-
-    async def _create_async(self, fields: dict[str, Any]) -> Any:
-        async with AsyncOpenAI(**self.options) as client:
-            answer = await client.responses.create(**{**ASKED, **fields})
-            return [event async for event in answer] if fields.get("stream") else answer
-
-    def assemble(self, **fields: Any) -> Any:
-        """The response that the client's own assembler makes of a stream."""
-        if self.kind == "async":
-            return asyncio.run(self._assemble_async(fields))
-        with OpenAI(**self.options) as client, client.responses.stream(**{**ASKED, **fields}) as events:
-            return events.get_final_response()
-
-    async def _assemble_async(self, fields: dict[str, Any]) -> Any:
-        async with (
-            AsyncOpenAI(**self.options) as client,
-            client.responses.stream(**{**ASKED, **fields}) as events,
-        ):
-            return await events.get_final_response()
-
-    @property
-    def record(self) -> dict[str, Any]:
-        return self._bridge.record(self.rollout_id)
+    classes = (OpenAI, AsyncOpenAI)
+    resource = "responses"
+    final = "get_final_response"
+    asked = ASKED
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -27,7 +27,6 @@ def test_the_last_final_record_of_an_item_wins_and_all_of_them_cost() -> None:
     assert replayed.attempts == {(0, 0): 3, (1, 0): 1, (2, 0): 1}
     assert replayed.spent == Spend(attempts=5, tokens=36, prompt_tokens=15, cost_usd=0.75)
     assert (replayed.lines, replayed.dropped_tail) == (5, 3)
-    assert replayed.rollout_ids() == {"r0", "r1"}
 
 
 def test_an_unknown_figure_stays_unknown_until_one_is_told() -> None:
