@@ -37,6 +37,9 @@ def weights() -> None:
     try:
         asyncio.run(ensure_weights(known_weights(NAME), os.environ))
     except LocalModelError as error:
+        # In CI a model that cannot be had is a failure: nothing else runs on the real one.
+        if "CI" in os.environ:
+            raise
         pytest.skip(str(error))
 
 
