@@ -7,6 +7,7 @@ all before it. A header: length of its name (1 byte), name, type (1 byte), value
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -39,10 +40,9 @@ class FrameSplitter:
         """Whether half a frame is waiting for the rest."""
         return bool(self._pending)
 
-    def feed(self, piece: bytes) -> list[Frame]:
-        """The frames that end within `piece`; raises `FrameBroken`."""
+    def feed(self, piece: bytes) -> Iterator[Frame]:
+        """The frames that end within `piece`, one by one; raises `FrameBroken` behind the last one that is whole."""
         self._pending += piece
-        frames: list[Frame] = []
         while len(self._pending) >= _PRELUDE:
             total = int.from_bytes(self._pending[:4])
             if not 16 <= total <= _LONGEST or zlib.crc32(self._pending[:8]) != int.from_bytes(
@@ -50,10 +50,10 @@ class FrameSplitter:
             ):
                 raise FrameBroken("a frame's lengths are damaged")
             if len(self._pending) < total:
-                break
-            frames.append(_frame(bytes(self._pending[:total])))
+                return
+            frame = _frame(bytes(self._pending[:total]))
             del self._pending[:total]
-        return frames
+            yield frame
 
 
 def _frame(raw: bytes) -> Frame:

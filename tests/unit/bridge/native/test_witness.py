@@ -103,6 +103,14 @@ def test_a_dialect_without_a_reader_is_only_asked_whether_it_counted() -> None:
     assert not saw("other", b'{"x":1}').usage
 
 
+def test_what_was_said_before_a_broken_frame_of_the_same_piece_counts() -> None:
+    usage = {"inputTokens": 5, "outputTokens": 7}
+    said = frame("messageStop", {"stopReason": "end_turn"}) + frame("metadata", {"usage": usage})
+    witness = saw("converse", said + b"\x00" * 40)
+    assert (witness.finishes, witness.counts) == ({0: "end_turn"}, usage)
+    assert witness.broken is not None
+
+
 def test_what_cannot_be_read_is_broken_and_raises_nothing() -> None:
     assert saw("anthropic", b"data: {oops\n\n").broken is not None
     assert not saw("anthropic", b"[oops").ended
