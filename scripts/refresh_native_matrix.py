@@ -126,6 +126,13 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "reasoning_effort low": {"reasoning_effort": "low"},
     "reasoning_effort none": {"reasoning_effort": "none"},
     "reasoning_effort with max_tokens": {"max_tokens": 100, "reasoning_effort": "low"},
+    "reasoning_effort with thinking": {
+        "reasoning_effort": "low",
+        "thinking": {"type": "enabled", "budget_tokens": 2048},
+    },
+    "generationConfig with max_tokens": {"generationConfig": {"maxOutputTokens": 5}, "max_tokens": 9},
+    "inferenceConfig with max_tokens": {"inferenceConfig": {"maxTokens": 5}, "max_tokens": 9},
+    "options with max_tokens": {"options": {"num_predict": 5}, "max_tokens": 9},
     "thinking": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
     "tools": {"tools": _tool()},
     "tools of none": {"tools": []},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 Json = Any
@@ -49,25 +49,44 @@ def at(tree: Json, path: Path) -> Json:
     return tree
 
 
-def put(tree: dict[str, Json], path: Path, value: Json, *, override: bool = False) -> None:
-    """Put `value` at `path` of the object `tree`, in place.
+def spelled(tree: Mapping[str, Json], name: str) -> str:
+    """`name` as `tree` has it, capitals and underscores aside: `maxTokens` and `max_tokens` are one name."""
+    if name in tree:
+        return name
+    plain = _plain(name)
+    return next((known for known in tree if _plain(known) == plain), name)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def put(
+    tree: dict[str, Json], path: Path, value: Json, *, override: bool = False, alike: bool = False
+) -> Path:
+    """Put `value` at `path` of the object `tree`, in place; where it stands then.
 
     Objects are merged. Where another value stands already, it is replaced if `override`, else `Conflict` is raised.
+    `alike` takes a name that is there in another spelling (`spelled`) for the same.
     """
-    root, (*above, last) = tree, path
+    root, above, last = tree, [*path[:-1]], path[-1]
     for depth, name in enumerate(above):
+        above[depth] = name = spelled(tree, name) if alike else name
         inner: Json = tree.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise Conflict(path[: depth + 1])
+            raise Conflict((*above[: depth + 1],))
         tree = cast("dict[str, Json]", inner)
+    last = spelled(tree, last) if alike else last
+    path = (*above, last)
     found: Json = tree.get(last, MISSING)
     if isinstance(found, dict) and isinstance(value, dict):
         for name, inner in cast("dict[str, Json]", value).items():
-            put(root, (*path, name), inner, override=override)
-        return
+            put(root, (*path, name), inner, override=override, alike=alike)
+        return path
     if found is not MISSING and not override and not same(found, value):
         raise Conflict(path)
     tree[last] = value
+    return path
 
 
 def same(one: Json, other: Json) -> bool:

@@ -24,6 +24,7 @@ from osmosis_bridge.native.jsontree import (
     put,
     same,
     shown,
+    spelled,
     words,
 )
 from osmosis_bridge.native.plan import CODE, Placed, Plan, Wanted, unsupported
@@ -70,18 +71,21 @@ def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -
         )
     by_itself = dict(body)
     _check_apart(plan, family)
-    for item in plan.placed:
-        try:
-            put(body, item.path, _own(item.value), override=item.override)
-        except Conflict as conflict:
-            why = f"{shown(conflict.path)} is made from the rest of the request"
-            raise unsupported(item.field, family, why) from None
+    places = [_put(item, body, family) for item in plan.placed]
     _mark_strict(body, plan, family)
-    rows = [_placed_row(item, body) for item in plan.placed]
+    rows = [_placed_row(item, path, body) for item, path in zip(plan.placed, places, strict=True)]
     rows += [_wanted_row(wanted, body, family) for wanted in plan.wanted]
     rows += [FieldRow(name, "left out", why=why) for name, why in plan.left_out.items()]
     rows += _unasked(by_itself, rows, family)
     return rows
+
+
+def _put(item: Placed, body: dict[str, Json], family: Family) -> Path:
+    try:
+        return put(body, item.path, _own(item.value), override=item.override, alike=family.spellings)
+    except Conflict as conflict:
+        why = f"{shown(conflict.path)} is made from the rest of the request"
+        raise unsupported(item.field, family, why) from None
 
 
 def _own(value: Json) -> Json:
@@ -94,19 +98,20 @@ def _check_apart(plan: Plan, family: Family) -> None:
     apart: dict[str, Json] = {}
     for item in plan.placed:
         try:
-            put(apart, item.path, _own(item.value))
+            put(apart, item.path, _own(item.value), alike=family.spellings)
         except Conflict as conflict:
             why = f"another field says something else for {shown(conflict.path)}; send one of them"
             raise unsupported(item.field, family, why) from None
 
 
-def _placed_row(item: Placed, body: dict[str, Json]) -> FieldRow:
-    found = at(body, item.path)
+def _placed_row(item: Placed, path: Path, body: dict[str, Json]) -> FieldRow:
+    found = at(body, path)
     put_there = as_object(item.value)
     if put_there:
         # Merged: more may stand there than we put.
-        found = {name: inner for name, inner in as_object(found).items() if name in put_there}
-    return _row(item.field, item.path, item.asked, found)
+        names = {spelled(as_object(found), name) for name in put_there}
+        found = {name: inner for name, inner in as_object(found).items() if name in names}
+    return _row(item.field, path, item.asked, found)
 
 
 def _row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
@@ -122,7 +127,9 @@ def _wanted_row(wanted: Wanted, body: dict[str, Json], family: Family) -> FieldR
         found = at(body, path) if path else _named(wanted, body)
         if found is not MISSING and _holds(wanted, found):
             return _row(wanted.field, path or (wanted.field,), wanted.value, found)
-    raise unsupported(wanted.field, family, "it does not arrive in the request that would be sent")
+    raise unsupported(
+        wanted.field, family, wanted.why or "it does not arrive in the request that would be sent"
+    )
 
 
 def _named(wanted: Wanted, body: dict[str, Json]) -> Json:

@@ -29,12 +29,13 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A field that LiteLLM translates, and where the outgoing body must hold it."""
+    """A field that LiteLLM translates, where the outgoing body must hold it, and why it may not."""
 
     field: str
     at: tuple[Path, ...]
     value: Json
     check: Check
+    why: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ def make_plan(fields: Mapping[str, Json], family: Family, asked: Asked) -> Plan:
             placed.append(Placed(name, rule.at[0], _value(rule, value), value, rule.override))
         else:
             kwargs[name] = value
-            wanted.append(Wanted(name, rule.at, value, rule.check))
+            wanted.append(Wanted(name, rule.at, value, rule.check, rule.why))
     return Plan(kwargs, tuple(placed), tuple(wanted), left_out)
 
 

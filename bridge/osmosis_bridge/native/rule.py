@@ -37,7 +37,8 @@ class Rule(msgspec.Struct, frozen=True):
     refuse     `why` says why it cannot be sent
 
     `check`: `same` is the value itself; `changed` is any value; `words` is every name and value within the field,
-    wherever under `at`. `override` lets a placed value replace one that LiteLLM set by itself.
+    wherever under `at`. `override` lets a placed value replace one that LiteLLM set by itself. The `why` of a
+    translated field says why it may not be found.
     """
 
     act: Act
@@ -71,7 +72,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     `strict_tools_at` is the list of tools on which we set `strict`, where LiteLLM loses it; `cache_mark` what a
     `cache_control` becomes; `reasoning` how an assistant's earlier reasoning is sent back: as signed blocks, by its
     signatures alone, as text, or not at all. `turn_fields` are the fields a message may have beyond those of every
-    family, `part_fields` those of a content part.
+    family, `part_fields` those of a content part. `spellings` says that the provider takes a name in camel case and
+    with underscores for the same, so that both cannot be sent.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: Literal["blocks", "signatures", "text", "none"] = "none"
     turn_fields: frozenset[str] = frozenset()
     part_fields: frozenset[str] = frozenset()
+    spellings: bool = False
 
     def rule(self, name: str, value: Json, asked: Asked) -> Rule:
         """What becomes of the field `name`."""
@@ -100,9 +103,9 @@ def place(*path: str, value: Json = MISSING, override: bool = True) -> Rule:
     return Rule("place", (path,), value=value, override=override)
 
 
-def translate(*at: Path, check: Check = "same") -> Rule:
+def translate(*at: Path, check: Check = "same", why: str = "") -> Rule:
     """LiteLLM translates it to one of these places."""
-    return Rule("translate", at, check=check)
+    return Rule("translate", at, check=check, why=why)
 
 
 def absent(why: str) -> Rule:

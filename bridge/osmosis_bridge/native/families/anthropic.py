@@ -87,6 +87,8 @@ def _effort(value: Json, asked: Asked) -> Rule:
         return absent("Claude does not reason unless asked")
     if "reasoning_effort" not in asked.supported:
         return refuse("this model does not reason")
+    if asked.fields.get("thinking") is not None:
+        return translate(("output_config", "effort"), why="thinking says it for this model; send one of them")
     return translate(("output_config", "effort"), ("thinking",), check="changed")
 
 

@@ -86,6 +86,24 @@ def _thinking(name: str) -> FieldRule:
     )
 
 
+def _effort(value: Json, asked: Asked) -> Rule:
+    if asked.fields.get("thinking") is None:
+        return _thinking("reasoning_effort")(value, asked)
+    if "reasoning_effort" not in asked.supported:
+        return refuse("this model has no such parameter")
+    why = "thinking says it for this model; send one of them"
+    return translate((_MODEL_FIELDS, "output_config", "effort"), why=why)
+
+
+def _inference_config(value: Json, asked: Asked) -> Rule:
+    """Converse's own is made from OpenAI's fields; what the client names so goes to the model, as Nova wants `topK`."""
+    if not isinstance(value, dict) or value.keys() - {"topK"}:
+        return refuse(
+            "Converse's inferenceConfig is made of max_tokens, temperature, top_p and stop; send those"
+        )
+    return _other("inferenceConfig", value, asked)
+
+
 def _other(name: str, value: Json, asked: Asked) -> Rule:
     if name in asked.reserved:
         return refuse("the translator keeps this name for itself")
@@ -109,7 +127,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "tool_choice": with_tools(_tool_choice),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,
-    "reasoning_effort": _thinking("reasoning_effort"),
+    "reasoning_effort": _effort,
     "thinking": _thinking("thinking"),
     "service_tier": _service_tier,
     "context_management": supported("context_management", (_MODEL_FIELDS, "context_management")),
@@ -119,6 +137,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "logprobs": only(False, "none is the default", _NOT_THERE),
     "modalities": only(["text"], "text is the default", "Converse answers in text"),
     "store": only(False, "nothing is stored", _NOT_THERE),
+    "inferenceConfig": _inference_config,
     "metadata": refused("Converse takes no metadata; it has requestMetadata"),
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import Json, as_object, spelled
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -74,6 +74,25 @@ def _top_logprobs(value: Json, asked: Asked) -> Rule:
     )
 
 
+def _reasoning(name: str, *others: str) -> FieldRule:
+    """One way of saying how much to think: LiteLLM would let one of two win in silence."""
+    plain = supported(name, _THINKING)
+
+    def rule(value: Json, asked: Asked) -> Rule:
+        said = [other for other in others if asked.fields.get(other) is not None]
+        configs = [asked.fields.get(other) for other in ("generationConfig", "generation_config")]
+        said += [
+            "generationConfig"
+            for config in configs
+            if spelled(as_object(config), "thinkingConfig") in as_object(config)
+        ]
+        if said and value is not None:
+            return refuse(f"{said[0]} says how to think as well; send one of them")
+        return plain(value, asked)
+
+    return rule
+
+
 def _other(name: str, value: Json, asked: Asked) -> Rule:
     return place(name, override=False)
 
@@ -97,8 +116,8 @@ RULES: Final[dict[str, FieldRule]] = {
     ),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,
-    "reasoning_effort": supported("reasoning_effort", _THINKING),
-    "thinking": supported("thinking", _THINKING),
+    "reasoning_effort": _reasoning("reasoning_effort", "thinking"),
+    "thinking": _reasoning("thinking"),
     "modalities": supported("modalities", ("generationConfig", "responseModalities")),
     "audio": supported("audio", ("generationConfig", "speechConfig")),
     "web_search_options": supported("web_search_options", ("tools",)),
@@ -122,4 +141,5 @@ GEMINI: Final = Family(
     reasoning="signatures",
     turn_fields=frozenset({"thinking_blocks"}),
     part_fields=frozenset({"detail"}),
+    spellings=True,
 )

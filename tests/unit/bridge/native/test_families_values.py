@@ -237,3 +237,40 @@ def test_null_is_openai_s_default_for_every_field_of_its(family: Family) -> None
 @pytest.mark.parametrize("family", RELAYED, ids=named)
 def test_null_goes_as_null_where_the_provider_takes_openai_s(family: Family) -> None:
     assert sent(family, temperature=None, store=None) == {"temperature": None, "store": None}
+
+
+def test_how_much_to_think_is_said_once() -> None:
+    supported = frozenset({"reasoning_effort", "thinking"})
+    budget = {"type": "enabled", "budget_tokens": 2048}
+    config = {"thinking_config": {"thinkingBudget": 5}}
+
+    def plan(family: Family, **fields: Any) -> Plan:
+        return make_plan(fields, family, Asked(fields, "m", "p", supported))
+
+    def refused_of(family: Family, body: dict[str, Any], **fields: Any) -> str | None:
+        with pytest.raises(Refused) as caught:
+            settle(body, plan(family, **fields), family, signed=False)
+        return caught.value.param
+
+    # A budget that LiteLLM made of the level is none of the client's own.
+    claude: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    assert refused_of(ANTHROPIC, dict(claude), reasoning_effort="low", thinking=budget) == "reasoning_effort"
+    both = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+    settle(
+        dict(both),
+        plan(ANTHROPIC, reasoning_effort="low", thinking={"type": "adaptive"}),
+        ANTHROPIC,
+        signed=False,
+    )
+    nova = {"additionalModelRequestFields": {"thinking": budget}}
+    assert refused_of(CONVERSE, nova, reasoning_effort="low", thinking=budget) == "reasoning_effort"
+    assert refused_of(GEMINI, {}, reasoning_effort="low", thinking=budget) == "reasoning_effort"
+    assert refused_of(GEMINI, {}, reasoning_effort="low", generationConfig=config) == "reasoning_effort"
+    assert refused_of(GEMINI, {}, generation_config=config, thinking=budget) == "thinking"
+
+
+def test_converse_s_own_config_is_made_of_openai_s_fields_alone() -> None:
+    assert refused(CONVERSE, inferenceConfig={"maxTokens": 5}) == "inferenceConfig"
+    assert refused(CONVERSE, inferenceConfig=7) == "inferenceConfig"
+    (wanted,) = planned(CONVERSE, {"inferenceConfig": {"topK": 5}}).wanted
+    assert wanted.at == (("additionalModelRequestFields", "inferenceConfig"),)

@@ -14,6 +14,7 @@ from osmosis_bridge.native.jsontree import (
     put,
     same,
     shown,
+    spelled,
     strings,
     words,
 )
@@ -31,6 +32,20 @@ def test_a_value_is_put_where_nothing_stands_and_objects_are_merged() -> None:
     put(tree, ("a", "c", "d"), 2)
     put(tree, ("a",), {"e": 3})
     assert tree == {"a": {"b": 1, "c": {"d": 2}, "e": 3}}
+
+
+def test_a_name_in_another_spelling_may_be_taken_for_the_same() -> None:
+    assert spelled({"maxTokens": 1}, "max_tokens") == "maxTokens"
+    assert spelled({"maxTokens": 1, "max_tokens": 2}, "max_tokens") == "max_tokens"
+    assert spelled({"other": 1}, "max_tokens") == "max_tokens"
+    tree: dict[str, object] = {"someConfig": {"maxTokens": 1}}
+    assert put(tree, ("some_config", "max_tokens"), 1, alike=True) == ("someConfig", "maxTokens")
+    assert tree == {"someConfig": {"maxTokens": 1}}
+    with pytest.raises(Conflict) as caught:
+        put(tree, ("some_config",), {"max_tokens": 2}, alike=True)
+    assert shown(caught.value.path) == "someConfig.maxTokens"
+    put(tree, ("some_config", "max_tokens"), 3)
+    assert tree == {"someConfig": {"maxTokens": 1}, "some_config": {"max_tokens": 3}}
 
 
 def test_another_value_is_a_conflict_unless_it_may_be_replaced() -> None:

@@ -82,6 +82,9 @@ def test_objects_of_the_client_s_are_merged_with_what_stands_there() -> None:
     [
         (GEMINI, {"generationConfig": {"temperature": 0.5}, "temperature": 1}, "temperature"),
         (GEMINI, {"temperature": 1, "generationConfig": {"temperature": 0.5}}, "generationConfig"),
+        (GEMINI, {"max_tokens": 5, "generationConfig": {"maxOutputTokens": 9}}, "generationConfig"),
+        (GEMINI, {"generation_config": {"stopSequences": ["A"]}, "stop": ["B"]}, "stop"),
+        (GEMINI, {"generationConfig": {"topK": 3}, "generation_config": {"top_k": 4}}, "generation_config"),
         (COHERE, {"max_tokens": 5, "max_completion_tokens": 9}, "max_completion_tokens"),
         (ANTHROPIC, {"user": "u", "metadata": {"user_id": None}}, "metadata"),
     ],
@@ -99,6 +102,23 @@ def test_two_fields_that_say_the_same_go_and_the_client_s_own_stay_as_they_were(
     settled(COHERE, {"max_tokens": 5, "max_completion_tokens": 5}, {})
     settled(GEMINI, fields, {})
     assert fields == {"generationConfig": {"topK": 3}, "temperature": 1}
+
+
+def test_a_name_in_another_spelling_is_the_same_name_where_the_provider_takes_both() -> None:
+    body: dict[str, Any] = {"generationConfig": {"response_mime_type": "application/json"}}
+    fields = {"max_tokens": 9, "generationConfig": {"maxOutputTokens": 9, "topK": 3}}
+    rows = settled(GEMINI, fields, body)
+    assert body["generationConfig"] == {
+        "response_mime_type": "application/json",
+        "max_output_tokens": 9,
+        "topK": 3,
+    }
+    assert rows["generationConfig"].after == {"max_output_tokens": 9, "topK": 3}
+    with pytest.raises(Refused) as caught:
+        settled(GEMINI, {"generationConfig": {"responseMimeType": "text/plain"}}, body)
+    assert caught.value.param == "generationConfig"
+    with pytest.raises(Refused):
+        settled(GEMINI, {"systemInstruction": {"parts": []}}, {"system_instruction": {"parts": [{}]}})
 
 
 def test_a_tool_with_an_odd_name_is_looked_for_like_any_other() -> None:
