@@ -24,6 +24,7 @@ from osmosis_bridge.conformance import (
     run_suite,
     select,
 )
+from osmosis_bridge.conformance.run import NO_BEARER, unknown_knob
 from osmosis_cli import tables
 from osmosis_cli.errors import CLIError, Code, Exit
 from osmosis_cli.invocation import Invocation
@@ -32,6 +33,17 @@ from osmosis_cli.output import Format, Json, OperationResult, Section
 from osmosis_cli.render import Output
 
 MIB = 1024 * 1024
+KNOB_FLAGS = {
+    "idle_timeout": "--idle-timeout-s",
+    "heartbeat": "--keepalive-s",
+    "max_body": "--max-body-mb",
+    "slots": "--max-upstream-connections",
+}
+REMEDIES = {
+    NO_BEARER: "; start the proxy with one and put it into the variable of --bearer-env",
+    **{unknown_knob(knob): f"; tell it with {flag}" for knob, flag in KNOB_FLAGS.items()},
+}
+"""What to do so that skipped cases are tried, by the reason for which they were skipped."""
 
 
 class ConformanceFlags(TypedDict):
@@ -41,6 +53,7 @@ class ConformanceFlags(TypedDict):
     upstream_port: int
     bearer_env: str
     model: str
+    upstream_model: str | None
     path: str
     ledger: Path | None
     only: tuple[str, ...]
@@ -74,6 +87,11 @@ OPTIONS = (
         show_default=True,
         metavar="NAME",
         help="Model that clients name.",
+    ),
+    click.option(
+        "--upstream-model",
+        metavar="NAME",
+        help="Model that the proxy asks its provider for; learnt from the first call where it is not given.",
     ),
     click.option(
         "--path",
@@ -123,7 +141,7 @@ def conformance(invocation: Invocation, **flags: Unpack[ConformanceFlags]) -> in
     """Try a proxy with good and broken replies of a scripted provider and report what it makes of them.
 
     Start the proxy first, with its provider at http://127.0.0.1:PORT/v1. Exits 1 when a case fails; cases that need
-    a setting which was not told are skipped.
+    a bearer or a setting which was not told are skipped, and the report says why.
     """
     cases = select(flags["only"])
     if not cases:
@@ -162,6 +180,7 @@ def target_of(flags: ConformanceFlags, environ: Mapping[str, str]) -> Target:
         bearer=environ.get(flags["bearer_env"]) or None,
         path=flags["path"],
         model=flags["model"],
+        upstream_model=flags["upstream_model"],
         ledger=LedgerView(flags["ledger"]) if flags["ledger"] else None,
         knobs=Knobs(
             idle_timeout=flags["idle_timeout_s"],
@@ -186,13 +205,18 @@ def report_result(report: Report) -> OperationResult:
     lines = [
         f"{case.id}: {case.title} | wanted {case.expected} | seen {case.seen}" for case in report.failures()
     ]
+    left_out = [f"{number}: {why}{REMEDIES.get(why, '')}" for why, number in report.reasons().items()]
     return OperationResult(
         operation="bridge.conformance",
         status="success" if report.ok else "failed",
         message=f"{report.target}: {passed} passed, {failed} failed, {skipped} skipped in {report.seconds:.1f}s.",
         title="Conformance",
         rows=tuple(rows),
-        sections=(Section("Failed cases", tuple(lines)),) if lines else (),
+        sections=tuple(
+            Section(title, tuple(told))
+            for title, told in (("Failed cases", lines), ("Skipped cases", left_out))
+            if told
+        ),
         resource=cast("Mapping[str, Json]", report.as_json()),
         exit_code=Exit.OK if report.ok else Exit.ERROR,
     )

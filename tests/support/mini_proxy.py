@@ -43,15 +43,18 @@ class Faults:
 
 @dataclass
 class MiniProxy:
-    """Serves on a free port while it is entered."""
+    """Serves while it is entered, on a free port unless one is given."""
 
     upstream_port: int
     faults: Faults = field(default_factory=Faults)
+    port: int = 0
     url: str = ""
 
     async def __aenter__(self) -> Self:
         self._serving: set[asyncio.Task[None]] = set()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24, backlog=1024)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, limit=1 << 24, backlog=1024
+        )
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 

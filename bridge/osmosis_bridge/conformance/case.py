@@ -101,6 +101,8 @@ class Seen:
     """Whether a ledger can be read."""
     secrets: tuple[str, ...] = ()
     """Values that the proxy must keep to itself."""
+    upstream_model: str = ""
+    """The name by which the proxy's configured model is asked for at the upstream; empty where it is not known."""
 
     @property
     def sent_json(self) -> Exact:
@@ -131,6 +133,8 @@ class Case:
     """Whether no other case may run meanwhile."""
     needs: str = ""
     """A knob of the target that the case needs, by its name in `Knobs`."""
+    wants_bearer: bool = False
+    """Whether the target must ask for a bearer: without one there is nothing to refuse."""
 
     @property
     def kind(self) -> Kind:
@@ -171,6 +175,11 @@ def first_fault(seen: Seen, *checks: Check) -> Fault | None:
 def alone(case: Case) -> Case:
     """The same case, run by itself."""
     return replace(case, alone=True)
+
+
+def with_bearer(case: Case) -> Case:
+    """The same case, skipped where the suite was given no bearer."""
+    return replace(case, wants_bearer=True)
 
 
 def needing(case: Case, knob: str) -> Case:

@@ -133,6 +133,17 @@ def upstream_has(name: str, text: str) -> Check:
     return check
 
 
+def configured_model(seen: Seen) -> Fault | None:
+    """Every request that reached the upstream asks for the model that the proxy is configured with."""
+    for call in seen.calls:
+        model = at(call.json(), "model")
+        if model != seen.upstream_model:
+            return Fault(
+                f"the configured model, {seen.upstream_model!r}, answers", f"{show(model)} was asked for"
+            )
+    return None
+
+
 def upstream_lacks(*names: str) -> Check:
     """None of these fields stands in any outgoing body, at the top or inside a literal extra_body."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, TypedDict
@@ -59,6 +60,10 @@ class Report:
     def failures(self) -> list[CaseResult]:
         """The failed cases, in order."""
         return [case for case in self.results if case.result == "failed"]
+
+    def reasons(self) -> dict[str, int]:
+        """Why cases were skipped, and how many for each reason, in the order met."""
+        return dict(Counter(case.seen for case in self.results if case.result == "skipped"))
 
     def rows(self) -> list[KindRow]:
         """A row for each kind that has cases, in the order of the kinds."""

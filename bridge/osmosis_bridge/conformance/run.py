@@ -11,6 +11,8 @@ from fnmatch import fnmatchcase
 from osmosis_bridge.conformance.case import Ask, Case, Fault
 from osmosis_bridge.conformance.cases import ALL
 from osmosis_bridge.conformance.checks import brief
+from osmosis_bridge.conformance.exact import at
+from osmosis_bridge.conformance.reply import Reply
 from osmosis_bridge.conformance.report import CaseResult, Report
 from osmosis_bridge.conformance.samples import completion
 from osmosis_bridge.conformance.script import plain
@@ -21,8 +23,12 @@ CASE_DEADLINE = 60.0
 """Seconds after which a case has failed."""
 FIRST_ANSWER = 90.0
 """Seconds that the first call may take: some proxies load themselves only then."""
+STARTING = 10.0
+"""Seconds that a target which was just started is given until it listens."""
 RECOVERY = 90.0
 """Seconds that a target is given to answer again after a case that it failed alone."""
+NO_BEARER = "needs the proxy's bearer"
+"""Why a case is skipped that looks for refusals."""
 OUR_HEADER = "x-osmosis-error-origin"
 """Every failure of this bridge carries it, and no other proxy's does."""
 
@@ -112,21 +118,41 @@ async def _recovered(target: Target, upstream: ScriptedUpstream) -> None:
 
 
 async def probed(target: Target, upstream: ScriptedUpstream) -> Target:
-    """Make sure that a plain call goes through; tells whether the target is one of ours."""
+    """Make sure that a plain call goes through; the target with what the call told of it.
+
+    That is whether it is one of ours, and the model that it asks its provider for, unless those were given.
+    """
     stage = Stage("probe", target, upstream)
     stage.play(plain(completion()))
-    try:
-        reply = await stage.ask(Ask(), deadline=FIRST_ANSWER)
-    except OSError as error:
-        raise Unreachable(f"nothing answers at {target.url}: {error}; start the proxy first") from None
-    if not stage.received():
+    reply = await _first_answer(stage)
+    calls = stage.received()
+    if not calls:
         raise Unreachable(
             f"{target.url} answered {brief(reply)} without asking the upstream; point the proxy's model at "
             f"http://127.0.0.1:{upstream.port}/v1 and give its bearer and model name"
         )
     missing = await stage.get("/v1/no-such-path")
     stage.forget()
-    return target if target.ours else replace(target, ours=missing.header(OUR_HEADER) is not None)
+    asked_for = at(calls[0].json(), "model")
+    return replace(
+        target,
+        ours=target.ours or missing.header(OUR_HEADER) is not None,
+        upstream_model=target.upstream_model or (asked_for if isinstance(asked_for, str) else None),
+    )
+
+
+async def _first_answer(stage: Stage) -> Reply:
+    """The reply to the first call, to a target that may still be starting."""
+    until = time.monotonic() + STARTING
+    while True:
+        try:
+            return await stage.ask(Ask(), deadline=FIRST_ANSWER)
+        except OSError as error:
+            if time.monotonic() > until:
+                raise Unreachable(
+                    f"nothing answers at {stage.target.url}: {error}; start the proxy first"
+                ) from None
+        await asyncio.sleep(0.1)
 
 
 async def run_case(case: Case, target: Target, upstream: ScriptedUpstream) -> CaseResult:
@@ -154,6 +180,13 @@ def _skipped(case: Case, target: Target) -> str:
     """Why a case is not tried, empty where it is."""
     if case.scope == "ours" and not target.ours:
         return "needs the surface of osmosis bridge"
+    if case.wants_bearer and not target.bearer:
+        return NO_BEARER
     if case.needs and getattr(target.knobs, case.needs) is None:
-        return f"needs to know the target's {case.needs.replace('_', ' ')}"
+        return unknown_knob(case.needs)
     return ""
+
+
+def unknown_knob(knob: str) -> str:
+    """Why a case is skipped that needs a knob which was not told."""
+    return f"needs to know the target's {knob.replace('_', ' ')}"

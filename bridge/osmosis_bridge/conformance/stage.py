@@ -37,7 +37,8 @@ class Target:
     """The proxy that is held to the cases.
 
     `url` ends before `/v1`; `path` holds `{rollout}` where the proxy wants a rollout id in it; `model` is the name that
-    the client sends. `ours`: whether it has this bridge's surface. `patience` multiplies the one-second limit for
+    the client sends, `upstream_model` the one that the proxy is configured to ask its provider for (None: the suite
+    learns it). `ours`: whether it has this bridge's surface. `patience` multiplies the one-second limit for
     noticing a client that left, for machines under load.
     """
 
@@ -50,6 +51,7 @@ class Target:
     secrets: tuple[str, ...] = ()
     knobs: Knobs = field(default_factory=Knobs)
     patience: float = 1.0
+    upstream_model: str | None = None
 
 
 class Stage:
@@ -146,6 +148,7 @@ class Stage:
             records=tuple(records),
             readable=ledger is not None,
             secrets=(*self.target.secrets, *secret),
+            upstream_model=self.target.upstream_model or "",
         )
 
     async def _ended(self, calls: tuple[Received, ...]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from osmosis_bridge.conformance import CaseResult, Report
+from osmosis_bridge.conformance import CaseResult, Knobs, Report
+from osmosis_bridge.conformance import run as running
+from osmosis_bridge.conformance.run import NO_BEARER, unknown_knob
 from osmosis_cli import conformance
 from osmosis_cli.conformance import report_result
 from osmosis_typed import Said, osmosis
@@ -47,9 +50,35 @@ def test_a_report_is_a_line_a_kind_and_the_failures() -> None:
     assert report_result(Report("http://x", (PASSED,), 1.5)).exit_code == 0
 
 
+def test_what_was_skipped_is_told_with_its_reason_and_what_to_do() -> None:
+    open_to_all = CaseResult("C-a", "C", "t", "skipped", seen=NO_BEARER)
+    no_limit = CaseResult("C-b", "C", "t", "skipped", seen=unknown_knob("max_body"))
+    foreign = CaseResult("C-c", "C", "t", "skipped", seen="needs the surface of osmosis bridge")
+    section = report_result(Report("http://x", (open_to_all, no_limit, open_to_all, foreign), 1.5)).sections[
+        0
+    ]
+    assert section.title == "Skipped cases"
+    assert section.lines == (
+        "2: needs the proxy's bearer; start the proxy with one and put it into the variable of --bearer-env",
+        "1: needs to know the target's max body; tell it with --max-body-mb",
+        "1: needs the surface of osmosis bridge",
+    )
+
+
+def test_every_knob_has_its_flag() -> None:
+    assert {*conformance.KNOB_FLAGS} == {field.name for field in fields(Knobs)}
+
+
 def test_the_target_is_what_was_typed(asked: list[dict[str, object]], tmp_path: Path) -> None:
     said = typed(
-        "--max-body-mb", "2", "--ledger", str(tmp_path / "l"), "--json", OSMOSIS_BRIDGE_TOKEN="canary-1234"
+        "--max-body-mb",
+        "2",
+        "--upstream-model",
+        "m-9",
+        "--ledger",
+        str(tmp_path / "l"),
+        "--json",
+        OSMOSIS_BRIDGE_TOKEN="canary-1234",
     )
     assert said.code == 1
     assert said.document["resource"]["failed"] == 1
@@ -57,6 +86,7 @@ def test_the_target_is_what_was_typed(asked: list[dict[str, object]], tmp_path: 
     target = asked[0]["target"]
     assert target.url == "http://127.0.0.1:1"  # type: ignore[attr-defined]
     assert target.bearer == "canary-1234"  # type: ignore[attr-defined]
+    assert target.upstream_model == "m-9"  # type: ignore[attr-defined]
     assert target.knobs.max_body == 2 * 1024 * 1024  # type: ignore[attr-defined]
     assert asked[0]["upstream_port"] == 2
 
@@ -75,10 +105,11 @@ def test_a_target_that_is_no_url_is_a_usage_error() -> None:
     assert "http://127.0.0.1:8400" in said.stderr
 
 
-def test_a_target_that_does_not_answer_is_an_error_of_the_network() -> None:
+def test_a_target_that_does_not_answer_is_an_error_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    monkeypatch.setattr(running, "STARTING", 0.2)
     said = osmosis(
         "bridge", "conformance", "--target", "http://127.0.0.1:9", "--upstream-port", port, "--json"
     )

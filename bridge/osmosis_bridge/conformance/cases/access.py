@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osmosis_bridge.bearers import rollout_bearer
-from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange
+from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange, with_bearer
 from osmosis_bridge.conformance.checks import (
     brief,
     called,
@@ -32,12 +32,11 @@ def locked(case_id: str, title: str, auth: str, *headers: tuple[str, str], path:
     """A credential that opens nothing: 401, no provider call."""
 
     async def play(stage: Stage) -> Fault | None:
-        if not stage.target.bearer:
-            return None
+        bearer = stage.target.bearer or ""
         stage.play(OK)
-        value = auth.replace("BEARER", stage.target.bearer)
-        places = tuple((name, text.replace("BEARER", stage.target.bearer)) for name, text in headers)
-        where = path.replace("BEARER", stage.target.bearer) if path else None
+        value = auth.replace("BEARER", bearer)
+        places = tuple((name, text.replace("BEARER", bearer)) for name, text in headers)
+        where = path.replace("BEARER", bearer) if path else None
         seen = await stage.exchange(Ask(auth=value, headers=places, path=where))
         checks: tuple[Check, ...] = (
             status_between(400, 499),
@@ -47,12 +46,10 @@ def locked(case_id: str, title: str, auth: str, *headers: tuple[str, str], path:
         )
         return next((found for check in checks if (found := check(seen))), None)
 
-    return Case(case_id, title, play, "ours" if path else "portable")
+    return with_bearer(Case(case_id, title, play, "ours" if path else "portable"))
 
 
 async def _lower_scheme(stage: Stage) -> Fault | None:
-    if not stage.target.bearer:
-        return None
     for number, scheme in enumerate(("bearer", "BEARER")):
         token = stage.play(OK, f"n{number}")
         reply = await stage.ask(Ask(auth=f"{scheme} {stage.target.bearer}"), token)
@@ -73,7 +70,7 @@ BEARERS = (
     locked("C-latin-bearer", "a bearer beyond ASCII: 401, no 500", "Bearer \xe9\xff"),
     locked("C-query-bearer", "a bearer in the query opens nothing", "", path=f"{CHAT}?api_key=BEARER&token=BEARER"),
     locked("C-cookie-bearer", "a bearer in a cookie opens nothing", "", ("Cookie", "token=BEARER")),
-    Case("C-scheme-case", "the scheme may be written in any case", _lower_scheme),
+    with_bearer(Case("C-scheme-case", "the scheme may be written in any case", _lower_scheme)),
 )  # fmt: skip
 
 
@@ -155,10 +152,10 @@ def hostile(case_id: str, rollout: str, *, header: bool = False) -> Case:
 
 
 ROLLOUTS = (
-    Case("C-rollout-bearer", "a rollout's bearer opens its own rollout, by both paths", _own_rollout, "ours"),
-    Case("C-foreign-bearer", "and no other one", _foreign_rollout, "ours"),
-    Case("C-bearer-decides", "the bearer decides whose call it is", _bearer_decides, "ours"),
-    Case("C-forged-bearer", "a forged bearer opens nothing", _forged, "ours"),
+    with_bearer(Case("C-rollout-bearer", "a rollout's bearer opens its own rollout, by both paths", _own_rollout, "ours")),
+    with_bearer(Case("C-foreign-bearer", "and no other one", _foreign_rollout, "ours")),
+    with_bearer(Case("C-bearer-decides", "the bearer decides whose call it is", _bearer_decides, "ours")),
+    with_bearer(Case("C-forged-bearer", "a forged bearer opens nothing", _forged, "ours")),
     Case("C-closed", "a closed rollout tells its totals and takes no calls", _closed, "ours"),
     hostile("C-id-dots", ".."),
     hostile("C-id-encoded-dots", "%2e%2e%2f%2e%2e%2fetc%2fpasswd"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange
+from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange, with_bearer
 from osmosis_bridge.conformance.cases.controls import names_stripped
 from osmosis_bridge.conformance.cases.framing import on_time
 from osmosis_bridge.conformance.cases.leaving import leaving
 from osmosis_bridge.conformance.checks import (
     brief,
     called,
+    configured_model,
     error_says,
     fault,
     forwarded,
@@ -194,7 +195,7 @@ def fields_case(dialect: str) -> Case:
     """extra_body is unwrapped, fields go out, controls do not."""
     return ours_only(
         f"F5-{dialect}", f"/{dialect}: extra_body is unwrapped once, fields are forwarded, controls stripped", asking(dialect, EXTRA), plain(BODIES[dialect]),
-        status(200), upstream_has("seed", "1.10"), upstream_has("provider", '{"order":["OpenAI"]}'), upstream_has("model", f'"{MODEL}"'),
+        status(200), upstream_has("seed", "1.10"), upstream_has("provider", '{"order":["OpenAI"]}'), configured_model,
         upstream_lacks("api_key", "api_base", "extra_body"), names_stripped(["api_base", "api_key"]), recorded("ok", dialect=dialect),
     )  # fmt: skip
 
@@ -260,7 +261,7 @@ PLAIN = (
     ours_only("F15-responses-stop", "/responses: stop is forwarded, for the provider to judge", asking("responses", '"stop":["END"],"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"previous_response_id":null'), plain(response()), status(200), forwarded_but_input),
     ours_only("E-messages-shape", "/messages: errors have Anthropic's shape, the bridge's own too", Ask(raw=b'{"model":7}', path="/v1/messages"), plain(M_BODY), status(400), anthropic_error),
     ours_only("E-messages-upstream-shape", "/messages: and the provider's", asking("messages"), plain('{"type":"error","error":{"type":"overloaded_error","message":"boom-7"}}', 529), status(529), anthropic_error, error_says("overloaded_error", "boom-7")),
-    ours_only("E-messages-unauthorised", "/messages: a wrong bearer is told in Anthropic's shape", Ask(raw=b"{}", path="/v1/messages", auth="Bearer wrong-bearer-1"), plain(M_BODY), status(401), anthropic_error, not_called),
+    with_bearer(ours_only("E-messages-unauthorised", "/messages: a wrong bearer is told in Anthropic's shape", Ask(raw=b"{}", path="/v1/messages", auth="Bearer wrong-bearer-1"), plain(M_BODY), status(401), anthropic_error, not_called)),
     ours_only("E-responses-shape", "/responses: errors have OpenAI's shape", asking("responses"), plain('{"detail":"boom-7"}', 422), status(422), full_error, error_says("boom-7")),
     ours_only("E-responses-failed", "/responses: a response that failed is no 200", asking("responses"), plain(FAILED_RESPONSE), status_between(400, 599), error_says("boom-7")),
     ours_only("U-responses", "/responses: input, output, cached and reasoning tokens are counted", asking("responses"), plain(response()), status(200), counted(7, 3, 10)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange
 from osmosis_bridge.conformance.checks import (
     brief,
+    configured_model,
     error_object,
     fault,
     forwarded,
@@ -82,15 +83,6 @@ MERGES = (
 )  # fmt: skip
 
 
-def _one_model(seen: Seen) -> Fault | None:
-    """No model name of the client's reaches the upstream."""
-    for call in seen.calls:
-        model = at(call.json(), "model")
-        if model in {"evil-model", "gpt-4o-mini", "anthropic/claude"}:
-            return Fault("the configured model answers", f"model {show(model)} was asked for")
-    return None
-
-
 def _root_messages(seen: Seen) -> Fault | None:
     """The root's messages go out, or the request is refused."""
     for call in seen.calls:
@@ -118,7 +110,7 @@ def aliased(case_id: str, model: str) -> Case:
         OK,
         status(200),
         echoed,
-        _one_model,
+        configured_model,
         scope="ours",
     )
 
@@ -195,7 +187,7 @@ ENVELOPE = (
         Ask('"extra_body":{"model":"evil-model","seed":1}'),
         OK,
         status_between(200, 499),
-        _one_model,
+        configured_model,
     ),
     exchange(
         "F-messages-in-extra-body",

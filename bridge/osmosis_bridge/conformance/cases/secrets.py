@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange
+from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, exchange, with_bearer
 from osmosis_bridge.conformance.checks import (
     brief,
     error_object,
@@ -111,9 +111,7 @@ def _client_stays_outside(seen: Seen) -> Fault | None:
 
 
 async def _bearer_stays(stage: Stage) -> Fault | None:
-    bearer = stage.target.bearer
-    if not bearer:
-        return None
+    bearer = stage.target.bearer or ""
     stage.play(OK)
     seen = await stage.exchange(Ask())
     if not seen.calls:
@@ -154,7 +152,7 @@ def _not_steered(seen: Seen) -> Fault | None:
 
 
 OUTGOING = (
-    Case("E1-client-bearer", "the client's bearer stays at the proxy, the provider's key is used", _bearer_stays),
+    with_bearer(Case("E1-client-bearer", "the client's bearer stays at the proxy, the provider's key is used", _bearer_stays)),
     exchange(
         "E-client-headers", "the client's cookies, organisation and SDK headers stay at the proxy",
         Ask(headers=(("Cookie", "s=cookie-canary"), ("OpenAI-Organization", "org-canary"), ("OpenAI-Project", "proj-canary"), ("Proxy-Authorization", "Basic proxy-canary"), ("X-Stainless-Lang", "python"), ("X-Api-Key", "xkey-canary"))),

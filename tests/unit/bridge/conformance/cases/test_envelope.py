@@ -45,6 +45,13 @@ def test_cases_of_our_own_surface_are_skipped_for_others_and_say_so() -> None:
     assert "osmosis bridge" in verdict["F26-alias"].seen
 
 
+def test_a_model_that_changes_the_route_is_caught_whatever_the_model_is_called() -> None:
+    assert failed("F26-model-in-extra-body") == []
+    obeying = unwrapping(shallow=True)
+    assert failed("F26-model-in-extra-body", faults=obeying) == ["F26-model-in-extra-body"]
+    assert failed("F26-alias", ours=True) == ["F26-alias"]
+
+
 def test_names_that_are_disguised_are_caught() -> None:
     names = ("F25-escaped-name", "F25-twice", "F26-model-twice", "F6-twice", "F-messages-twice")
     assert failed(*names) == sorted(names)
