@@ -2,6 +2,7 @@
 
 The rules, in the order they are applied (CONTRACT: a call's fields):
 
+0. a name that stands twice, at the top level, in `extra_body` or in `stream_options`, is refused by name;
 1. a literal `extra_body` is merged into the top level shallowly; its values win;
 2. the envelope belongs to the bridge: `model`, the dialect's content (`messages`, `input`, ...), `stream`, and
    `stream_options` where the dialect has it;
@@ -14,6 +15,8 @@ Knows no provider and does no I/O.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Literal
 
 import msgspec
@@ -22,13 +25,14 @@ from msgspec import Raw
 from osmosis_bridge.call import DEFAULT_ALIAS, Admitted
 from osmosis_bridge.controls import is_control
 from osmosis_bridge.errors import Refused
+from osmosis_bridge.fields import NamedTwice, split_fields
 
 Controls = Literal["strip", "reject"]
 
 _TRUE = Raw(b"true")
 _NAMES_SHOWN = 20
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
-_split = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -101,25 +105,59 @@ def _parse(body: bytes) -> dict[str, Raw]:
     try:
         if not body.isascii():
             body.decode()
-        return _split(body.removeprefix(b"\xef\xbb\xbf"))
+        return split_fields(body.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:
         raise Refused(
             f"the request body is not UTF-8: bad byte at offset {error.start}", code="invalid_json"
         ) from None
     except msgspec.ValidationError as error:
         raise Refused(f"the request body must be a JSON object ({error})", code="invalid_json") from None
+    except NamedTwice as twice:
+        raise _twice(twice.name, "the request") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(
-            f"the request body is not valid JSON ({error}); note that a lone surrogate such as \\ud800 is not text",
-            code="invalid_json",
-        ) from None
+        wrong = f"is not valid JSON ({error}); send one JSON object"
+        if _lacks_only_half_a_pair(body):
+            wrong = (
+                "holds half of a surrogate pair (an escape from \\ud800 to \\udfff by itself), which is no text;"
+                " send the whole character, or leave it out"
+            )
+        raise Refused(f"the request body {wrong}", code="invalid_json") from None
+
+
+def _lacks_only_half_a_pair(body: bytes) -> bool:
+    """Whether a body that could not be read is JSON but for the other half of a surrogate pair."""
+    if not _SURROGATE.search(body):
+        return False
+    try:
+        _read_loosely(body.decode())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+# Values are walked over, not made: no number is too long for it.
+_read_loosely = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant).decode
+
+
+def _twice(name: str, where: str) -> Refused:
+    return Refused(
+        f"{name!r} stands twice in {where}, and which one is meant cannot be told; send it once",
+        code="duplicate_field",
+        param=name,
+    )
 
 
 def _merge(fields: dict[str, Raw], stripped: list[str], envelope: Envelope) -> dict[str, Raw]:
     """Unwrap `extra_body` once; later names win, the envelope excepted."""
     raw = bytes(fields.pop("extra_body"))
     try:
-        extra = _split(raw)
+        extra = split_fields(raw)
+    except NamedTwice as twice:
+        raise _twice(twice.name, "extra_body") from None
     except msgspec.ValidationError:
         raise Refused(
             "extra_body must be a JSON object; its fields are merged into the request",
@@ -207,7 +245,9 @@ def _ask_for_usage(fields: dict[str, Raw]) -> bool:
         fields["stream_options"] = Raw(b'{"include_usage":true}')
         return False
     try:
-        options = _split(text)
+        options = split_fields(text)
+    except NamedTwice as twice:
+        raise _twice(twice.name, "stream_options") from None
     except msgspec.ValidationError:
         raise Refused(
             "stream_options must be a JSON object", code="invalid_stream_options", param="stream_options"

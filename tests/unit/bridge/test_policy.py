@@ -67,8 +67,35 @@ def test_unknown_names_and_every_sampling_field_are_forwarded_in_their_order() -
     assert out.stripped == ()
 
 
-def test_of_a_duplicate_key_the_last_value_counts() -> None:
-    assert sent(f'{{{HI},"seed":1,"seed":2}}')["seed"] == 2
+@pytest.mark.parametrize(
+    ("text", "name", "where"),
+    [
+        (f'{{{HI},"seed":1,"seed":2}}', "seed", "the request"),
+        (f'{{{HI},"seed":1,"seed":1}}', "seed", "the request"),
+        (f'{{{HI}, "seed": 1, "\\u0073eed": 1}}', "seed", "the request"),
+        (f'{{{HI},"api_key":"k","api_key":"k"}}', "api_key", "the request"),
+        (f'{{{HI},"extra_body":{{}},"extra_body":{{}}}}', "extra_body", "the request"),
+        (f"{{{HI},{HI}}}", "messages", "the request"),
+        (f'{{{HI},"extra_body":{{"top_k":1,"top_k":2}}}}', "top_k", "extra_body"),
+        (f'{{{HI},"extra_body":{{"api_key":1,"api_key":2}}}}', "api_key", "extra_body"),
+        (f'{{{HI},"stream":true,"stream_options":{{"x":1,"x":2}}}}', "x", "stream_options"),
+    ],
+)
+def test_a_field_that_stands_twice_is_refused_by_name_since_one_of_them_would_be_lost(
+    text: str, name: str, where: str
+) -> None:
+    refused = refusal(text)
+    assert (refused.code, refused.param) == ("duplicate_field", name)
+    assert refused.message.startswith(f"{name!r} stands twice in {where}, ")
+
+
+def test_a_field_at_both_levels_is_no_duplicate_and_names_that_stand_twice_deeper_are_the_providers_to_judge() -> (
+    None
+):
+    text = f'{{{HI},"seed":1,"provider":{{"a":1,"a":2}},"extra_body":{{"seed":2}}}}'
+    out = decide(text).body
+    assert json.loads(out)["seed"] == 2
+    assert b'"provider":{"a":1,"a":2}' in out
 
 
 def test_messages_go_out_as_they_came_whatever_they_hold() -> None:
@@ -308,6 +335,27 @@ def test_what_is_not_a_json_object_in_utf_8_is_refused_as_invalid_json(body: byt
 
 def test_the_place_of_a_byte_that_is_not_utf_8_is_named() -> None:
     assert "offset 5" in refusal(b'{"a":\xff}').message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":["\\ud800"]}',
+        b'{"messages":[],"\\uDBFF":1}',
+        b'{"model":"\\udfff x","messages":[1e400]}',
+    ],
+)
+def test_half_a_surrogate_pair_is_told_as_such(body: bytes) -> None:
+    assert "holds half of a surrogate pair" in refusal(body).message
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"nope", b'{"a":1,}', b'{"a":NaN,"b":"\\ud800"}', b'{"a":"\\ud83d\\ude00",}']
+)
+def test_other_broken_json_says_nothing_of_surrogates(body: bytes) -> None:
+    refused = refusal(body)
+    assert "surrogate" not in refused.message.lower()
+    assert "is not valid JSON" in refused.message
 
 
 def test_a_byte_order_mark_before_the_object_is_passed_over() -> None:

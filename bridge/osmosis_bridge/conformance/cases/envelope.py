@@ -7,8 +7,10 @@ from osmosis_bridge.conformance.checks import (
     brief,
     configured_model,
     error_object,
+    error_says,
     fault,
     forwarded,
+    full_error,
     messages_exact,
     not_called,
     ours,
@@ -158,6 +160,20 @@ def one_name(seen: Seen) -> Fault | None:
     return None
 
 
+TWICE = (ours(status(400)), ours(not_called))
+"""Of two values one would be lost, so our bridge takes neither."""
+
+
+def twice(case_id: str, raw: str) -> Case:
+    """A body in which a temperature is written twice: refused by name, as one value would be lost unseen."""
+    body = raw.replace("MESSAGES", '"messages":[{"role":"user","content":"$CASE"}]').encode()
+    title = "a field sent twice is refused by name, since one of its values would be lost"
+    return exchange(
+        case_id, title, Ask(raw=body), OK, status(400), full_error, error_says("duplicate_field", '"temperature"'),
+        not_called, scope="ours",
+    )  # fmt: skip
+
+
 def disguised(case_id: str, title: str, raw: str, *checks: Check) -> Case:
     """A body in which a name is written twice or in escapes; MESSAGES stands for its messages."""
     body = raw.replace("MESSAGES", '"messages":[{"role":"user","content":"$CASE"}]').encode()
@@ -170,11 +186,17 @@ DISGUISES = (
     disguised("F25-escaped-name", "a control written in escapes is a control", r'{"model":"$MODEL",MESSAGES,"api\u005fbase":"evil","\u0061pi_key":"evil"}'),
     disguised("F25-escaped-inside", "also inside extra_body", r'{"model":"$MODEL",MESSAGES,"extra_body":{"\u0062ase_url":"evil"}}'),
     disguised("F6-escaped-wrapper", "extra_body written in escapes is unwrapped or refused", r'{"model":"$MODEL",MESSAGES,"extra\u005fbody":{"api_key":"evil","seed":1}}', NO_WRAPPER),
-    disguised("F25-twice", "a control sent twice is stripped twice", '{"model":"$MODEL",MESSAGES,"api_key":"evil1","api_key":"evil2"}'),
-    disguised("F26-model-twice", "a model sent twice changes no route", '{"model":"evil","model":"$MODEL",MESSAGES}'),
+    disguised("F25-twice", "a control sent twice does not leave", '{"model":"$MODEL",MESSAGES,"api_key":"evil1","api_key":"evil2"}', *TWICE),
+    disguised("F26-model-twice", "a model sent twice changes no route", '{"model":"evil","model":"$MODEL",MESSAGES}', *TWICE),
     disguised("F26-escaped-model", "a model written in escapes changes no route", r'{"\u006dodel":"$MODEL",MESSAGES,"extra_body":{"mod\u0065l":"evil"}}'),
-    disguised("F6-twice", "extra_body sent twice hides nothing", '{"model":"$MODEL",MESSAGES,"extra_body":{"api_key":"evil"},"extra_body":{"seed":1}}', NO_WRAPPER),
-    disguised("F-messages-twice", "messages sent twice hide nothing", '{"model":"$MODEL","messages":[{"role":"user","content":"evil"}],MESSAGES}'),
+    disguised("F6-twice", "extra_body sent twice hides nothing", '{"model":"$MODEL",MESSAGES,"extra_body":{"api_key":"evil"},"extra_body":{"seed":1}}', NO_WRAPPER, *TWICE),
+    disguised("F-messages-twice", "messages sent twice hide nothing", '{"model":"$MODEL","messages":[{"role":"user","content":"evil"}],MESSAGES}', *TWICE),
+    twice("F-twice", '{"model":"$MODEL",MESSAGES,"temperature":1,"temperature":0}'),
+    twice("F-twice-equal", '{"model":"$MODEL",MESSAGES,"temperature":0,"temperature":0}'),
+    twice("F-twice-spaced", '{"model": "$MODEL", MESSAGES, "temperature": 1, "temperature": 0}'),
+    twice("F-twice-escaped", r'{"model":"$MODEL",MESSAGES,"temperature":1,"temper\u0061ture":0}'),
+    twice("F-twice-far", '{"temperature":1,"model":"$MODEL",MESSAGES,"x":"' + "y" * 100_000 + '","temperature":0}'),
+    twice("F-twice-inside", '{"model":"$MODEL",MESSAGES,"extra_body":{"temperature":1,"temperature":0}}'),
     exchange("F23-null-body", "extra_body null is a 400 or nothing", Ask('"extra_body":null'), OK, survives, status_between(200, 499), NO_WRAPPER),
     exchange("F-options-in-extra-body", "stream_options inside extra_body is no 500", Ask('"extra_body":{"stream_options":{"include_usage":true}}', stream=True), STREAM, survives, NO_WRAPPER),
     exchange("F-blank-around", "blanks and line ends around and in the body are no problem", Ask(raw=b' \r\n\t{ "model" : "$MODEL" ,\n"messages" : [ { "role" : "user" , "content" : "$CASE" } ] , "seed" : 1 }\n\n '), OK, ours(status(200)), ours(upstream_has("seed", "1")), survives),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from mini_proxy import Faults, failed, judged
+from osmosis_bridge.conformance import select
 
 
 def unwrapping(*, shallow: bool) -> Faults:
@@ -50,6 +51,10 @@ def test_a_model_that_changes_the_route_is_caught_whatever_the_model_is_called()
     obeying = unwrapping(shallow=True)
     assert failed("F26-model-in-extra-body", faults=obeying) == ["F26-model-in-extra-body"]
     assert failed("F26-alias", ours=True) == ["F26-alias"]
+
+
+def test_a_field_that_is_sent_twice_and_taken_is_caught() -> None:
+    assert failed("F-twice*", ours=True) == sorted(case.id for case in select(["F-twice*"]))
 
 
 def test_names_that_are_disguised_are_caught() -> None:
