@@ -158,7 +158,7 @@ class BridgeApp:
         self._refuse_if_closed(rollout_id)
         body = await read_body(headers, request.receive, self._max_body)
         if headers.get(_DRY_RUN, b"0") not in (b"0", b""):
-            report = msgspec.json.encode(await self._bridge.explain(body, dialect))
+            report = msgspec.json.encode(await self._bridge.explain(body, dialect, headers))
             await reply.whole(200, _JSON, self._bridge.redactor.scrub(report))
             return
         # Again: it may have been closed while the body came in.

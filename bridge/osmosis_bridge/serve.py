@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -24,12 +25,11 @@ from structlog.typing import FilteringBoundLogger
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome
 from osmosis_bridge.controls import header_list
-from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.entry import Entry, Headers, Recorder
-from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
+from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.exchanges import (
     ANSWERED,
     ERROR_BODY_LIMIT,
@@ -128,29 +128,34 @@ class Bridge:
             self.in_flight -= 1
             entry.settle_lost()
 
-    async def explain(self, body: bytes, dialect: Dialect) -> ForwardingReport:
-        """What would become of a request; nothing is sent and nothing recorded.
+    async def explain(
+        self, body: bytes, dialect: Dialect, client: Mapping[bytes, bytes] = MappingProxyType({})
+    ) -> ForwardingReport:
+        """What would become of a request; nothing is sent and nothing recorded. `client` are its caller's headers.
 
         On the native lane the process that translates is asked for the request it would send.
         """
-        report = self._policy_report(body, dialect)
+        report = self._policy_report(body, dialect, client)
         if self.target.lane == "wire" or not report.accepted:
             return report
         sent = admit(body, self.policy, dialect.envelope)
         try:
+            headers = self.target.plain_headers + dialect.headers(self.target.key, client)
             exchange = await self.transport.open(
-                b"POST", self.target.endpoint, b"/explain", self.target.plain_headers, sent.body
+                b"POST", self.target.endpoint, b"/explain" + dialect.path_bytes, headers, sent.body
             )
             return translated(report, exchange.status, await exchange.whole(ERROR_BODY_LIMIT))
         except TransportError as error:
             raise transport_failure(error, self.redactor) from None
 
-    def _policy_report(self, body: bytes, dialect: Dialect) -> ForwardingReport:
+    def _policy_report(
+        self, body: bytes, dialect: Dialect, client: Mapping[bytes, bytes]
+    ) -> ForwardingReport:
         target = self.target
 
         def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
             usual = dialect.outgoing(target.headers(stream=stream), target.endpoint.host)
-            sent = usual + dialect.headers(target.key, {})
+            sent = usual + dialect.headers(target.key, client)
             return {name.decode(): self.redactor.scrub(value).decode("latin-1") for name, value in sent}
 
         url = self.redactor.message(target.endpoint.url_for_display + dialect.path)
@@ -161,11 +166,6 @@ class Bridge:
     async def _serve(self, entry: Entry, reply: Reply) -> None:
         """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""
         call = entry.call
-        if self.target.lane == "native" and entry.dialect is not CHAT_DIALECT:
-            raise Refused(
-                f"{self.target.provider} is reached by translating chat completions; send this to /chat/completions",
-                code="dialect_not_translated",
-            )
         entry.admitted = admit(call.body, self.policy, entry.dialect.envelope)
         if call.retry_count is None:
             await self._ask(entry, entry.admitted, reply)

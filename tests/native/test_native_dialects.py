@@ -429,7 +429,7 @@ def test_the_report_shows_the_request_that_would_be_sent_without_its_secrets(
 ) -> None:
     body = {"model": "m", "messages": [HI], "user": "u", "temperature": 0.5}
     for lane, place in (("anthropic", "metadata.user_id"), ("openai", "user")):
-        reply = lanes.post(f"/{lane}/v1/explain", json=body)
+        reply = lanes.post(f"/{lane}/v1/explain/chat/completions", json=body)
         assert reply.status_code == 200, reply.text
         report = reply.json()
         rows = {row["field"]: row for row in report["fields"]}

@@ -1,13 +1,14 @@
 """The door of the native lane's process: an OpenAI-compatible endpoint on loopback, for the bridge alone.
 
-Routes: `GET /health`, at once, also while LiteLLM is loaded; `POST /v1/chat/completions`; `POST /v1/explain`, what
-would be sent. Bare ASGI. Knows no provider.
+Routes: `GET /health`, at once, also while LiteLLM is loaded; `POST /v1/chat/completions`, and `/v1/messages` and the
+bridge's other dialects; `POST /v1/explain/...` before any of them, what would be sent. Bare ASGI. Knows no provider.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hmac
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,7 +19,12 @@ import msgspec
 
 from osmosis_bridge.departure import watched
 from osmosis_bridge.errors import BridgeError, Refused
-from osmosis_bridge.native.lane import Explained, Lane, NativeCall
+from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.gate import Explained
+from osmosis_bridge.native.lane import Lane, NativeCall, Spoken
+from osmosis_bridge.native.sender import JSON_TYPE, SSE_TYPE, AnySender, Headers, Sender, SpokenSender
+from osmosis_bridge.native.spoken.answer import Answer
+from osmosis_bridge.native.spoken.table import ROUTES
 from osmosis_bridge.redact import REDACTED, Redactor
 from osmosis_bridge.sse import encode_event
 
@@ -26,10 +32,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
+Route = Callable[[dict[bytes, bytes], Receive, Sender], Awaitable[None]]
 
-_JSON: Final = (b"content-type", b"application/json")
-_SSE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 _CONNECTION: Final = frozenset(
     (b"connection", b"content-encoding", b"content-length", b"date", b"keep-alive", b"server", b"set-cookie",
      b"transfer-encoding", b"alt-svc", b"strict-transport-security", b"content-type")
@@ -53,17 +57,16 @@ class NativeApp:
         self._lane = lane
         self._bearer = f"Bearer {bearer}".encode()
         self._redactor = redactor
-        self._routes = {
-            ("GET", "/health"): self._health,
-            ("POST", "/v1/chat/completions"): self._complete,
-            ("POST", "/v1/explain"): self._explain,
-        }
+        self._routes: dict[tuple[str, str], Route] = {("GET", "/health"): self._health}
+        for route in ROUTES:
+            self._routes["POST", f"/v1{route}"] = functools.partial(self._complete, route)
+            self._routes["POST", f"/v1/explain{route}"] = functools.partial(self._explain, route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             return
-        sender = _Sender(send)
+        sender = Sender(send)
         try:
             route = self._routes.get((scope["method"], scope["path"]))
             if route is None:
@@ -85,34 +88,53 @@ class NativeApp:
             told = f"the native lane failed on this request ({type(error).__name__})"
             await sender.fail(BridgeError(told, code="internal_error"))
 
-    async def _health(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
-        await sender.whole(200, [_JSON], msgspec.json.encode({"status": "ok", "loaded": self._lane.ready}))
+    async def _health(self, headers: dict[bytes, bytes], receive: Receive, sender: Sender) -> None:
+        await sender.whole(
+            200, [JSON_TYPE], msgspec.json.encode({"status": "ok", "loaded": self._lane.ready})
+        )
 
-    async def _explain(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
-        explained = await self._lane.explain(await _body(receive), _rollout(headers))
-        await sender.whole(200, [_JSON], self._redactor.scrub(msgspec.json.encode(_report(explained))))
+    async def _explain(
+        self, route: str, headers: dict[bytes, bytes], receive: Receive, sender: Sender
+    ) -> None:
+        explained = await self._lane.explain(await _body(receive), _rollout(headers), Spoken(route, headers))
+        await sender.whole(200, [JSON_TYPE], self._redactor.scrub(msgspec.json.encode(_report(explained))))
 
-    async def _complete(self, headers: dict[bytes, bytes], receive: Receive, sender: _Sender) -> None:
+    async def _complete(
+        self, route: str, headers: dict[bytes, bytes], receive: Receive, sender: Sender
+    ) -> None:
         body = await _body(receive)
         async with _until_left(receive):
-            call = await self._lane.open(body, _rollout(headers))
+            call = await self._lane.open(body, _rollout(headers), Spoken(route, headers))
             try:
-                await _answer(call, sender)
+                if call.translation is None:
+                    await _answer(call, sender)
+                else:
+                    answer = Answer(call.translation, self._redactor)
+                    await _answer_spoken(call, SpokenSender(sender, answer, stream=call.stream))
             finally:
                 await call.close()
 
 
-async def _answer(call: NativeCall, sender: _Sender) -> None:
-    if call.relayed is not None:
+async def _answer(call: NativeCall | DirectCall, sender: AnySender) -> None:
+    if isinstance(call, DirectCall):
         await _relay(call.relayed, sender)
+    elif (relayed := call.relayed) is not None:
+        await _relay(relayed, sender)
     elif call.stream:
         await _stream(call, sender)
     else:
         whole = call.whole()
-        await sender.whole(200, [_JSON, *_passed_on(whole.headers)], msgspec.json.encode(whole.reply))
+        await sender.whole(200, [JSON_TYPE, *_passed_on(whole.headers)], msgspec.json.encode(whole.reply))
 
 
-async def _relay(reply: httpx.Response, sender: _Sender) -> None:
+async def _answer_spoken(call: NativeCall | DirectCall, sender: SpokenSender) -> None:
+    try:
+        await _answer(call, sender)
+    except _CutShort:
+        await sender.cut()
+
+
+async def _relay(reply: httpx.Response, sender: AnySender) -> None:
     """The provider's own bytes, as they come."""
     kind = reply.headers.get("content-type", "application/json").encode("latin-1")
     await sender.start(reply.status_code, [(b"content-type", kind), *_passed_on(reply.headers)])
@@ -129,7 +151,7 @@ class _CutShort(Exception):
     """The server closes a connection whose reply it did not finish."""
 
 
-async def _stream(call: NativeCall, sender: _Sender) -> None:
+async def _stream(call: NativeCall, sender: AnySender) -> None:
     try:
         async with contextlib.aclosing(call.events()) as events:
             async for event in events:
@@ -141,12 +163,12 @@ async def _stream(call: NativeCall, sender: _Sender) -> None:
     await sender.end()
 
 
-async def _send_event(event: bytes, call: NativeCall, sender: _Sender) -> None:
+async def _send_event(event: bytes, call: NativeCall, sender: AnySender) -> None:
     """Send an event; the head of the reply with the first."""
     if not event:
         return
     if not sender.started:
-        await sender.start(200, [_SSE, *_passed_on(call.headers)])
+        await sender.start(200, [SSE_TYPE, *_passed_on(call.headers)])
     await sender.send(event)
 
 
@@ -172,33 +194,6 @@ async def _until_left(receive: Receive):  # noqa: ANN202
     except asyncio.CancelledError:
         if not left or serving is None or serving.uncancel() > 0:
             raise
-
-
-class _Sender:
-    """A reply on an ASGI `send`."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.started = False
-
-    async def start(self, status: int, headers: Headers) -> None:
-        self.started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def send(self, piece: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
-
-    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
-        await self.start(status, [*headers, (b"content-length", str(len(body)).encode())])
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def fail(self, error: BridgeError) -> None:
-        origin = (b"x-osmosis-error-origin", error.origin.encode())
-        if not self.started:
-            await self.whole(error.status, [_JSON, origin, *error.headers], error.body())
 
 
 async def _body(receive: Receive) -> bytes:

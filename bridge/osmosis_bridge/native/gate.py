@@ -30,11 +30,11 @@ from osmosis_bridge.native.restate import CohereLines
 from osmosis_bridge.native.rule import Family
 from osmosis_bridge.native.witness import Witness, with_empty_usage
 
-Mode = Literal["explain", "relay", "translate"]
+Mode = Literal["explain", "learn", "relay", "translate"]
 _HELPFUL: Final = re.compile(r"/(?:api/show|.*token.*|.*oauth.*)$")
 """Requests that LiteLLM may make beside a call: what Ollama knows of a model, and tokens to authorise with."""
 _SIGNED: Final = "aws4-hmac-sha256"
-_TIMEOUTS: Final = {"connect": 10.0, "read": None, "write": None, "pool": None}
+TIMEOUTS: Final = {"connect": 10.0, "read": None, "write": None, "pool": None}
 """How long a reply may take is the bridge's to say: it leaves when it has waited enough."""
 
 
@@ -52,8 +52,18 @@ class Pattern(msgspec.Struct, frozen=True):
     send: Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
+class Explained(msgspec.Struct, frozen=True):
+    """What would be sent, and what became of each field."""
+
+    rows: tuple[FieldRow, ...]
+    request: httpx.Request
+    body: Json
+
+
 class Gate:
     """The gate of one call.
+
+    In `learn` a call is made up to the gate, for how it would be sent; in `explain` not even what helps it is.
 
     After the call `rows` say what became of its fields and `outgoing` is the request as sent; `failure` is our refusal
     or a fault of the transport; `reply` is the provider's, where LiteLLM was not given it: always in `relay`, and in
@@ -114,9 +124,11 @@ class Gate:
             return
 
     def pattern(self) -> Pattern | None:
-        """How this call was sent, for those that are sent alike; None where it was not, or not taken well."""
+        """How this call was sent, or would be, for those that are sent alike; None where it was not taken well."""
         request = self.outgoing
-        if self.sender is None or request is None or self.reply is None or not self.reply.is_success:
+        if self.sender is None or request is None:
+            return None
+        if self.mode == "relay" and (self.reply is None or not self.reply.is_success):
             return None
         headers = [(name, value) for name, value in request.headers.multi_items() if name != "content-length"]
         return Pattern(request.method, str(request.url), headers, self._made, self.sender)
@@ -124,7 +136,7 @@ class Gate:
     def _checked(self, request: httpx.Request, body: dict[str, Json]) -> httpx.Request:
         if self.outgoing is not None:
             raise not_a_call(request.url.path)
-        if self.mode == "relay":
+        if self.mode != "translate":
             self._made = {name: value for name, value in body.items() if name != "messages"}
         signed = request.headers.get("authorization", "").lower().startswith(_SIGNED)
         rows = settle(body, self._plan, self._family, signed=signed)
@@ -133,10 +145,10 @@ class Gate:
         check_sent(self.messages, body, self._family)
         rows.append(turns_row(self.messages, body, self._family))
         request.headers["accept-encoding"] = "identity"
-        request.extensions["timeout"] = dict(_TIMEOUTS)
+        request.extensions["timeout"] = dict(TIMEOUTS)
         sent = request if signed else _with_body(request, body)
         self.rows, self.outgoing, self.outgoing_body = rows, sent, body
-        if self.mode == "explain":
+        if self.mode in ("explain", "learn"):
             raise Withheld
         return sent
 
@@ -217,8 +229,8 @@ def install() -> Callable[[], None]:
     async def handle_async_request(self: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
         gate = _gate_for(request)
         await request.aread()
-        checked = gate.check(request)
         gate.sender = functools.partial(plain, self)
+        checked = gate.check(request)
         try:
             reply = await plain(self, checked)
         except httpx.TransportError as error:

@@ -16,22 +16,24 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
-from osmosis_bridge.native.gate import Gate, Mode, Pattern, Withheld
+from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.failures import clean, transport_failure
+from osmosis_bridge.native.gate import Explained, Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
 from osmosis_bridge.native.memory import ReasoningMemory
-from osmosis_bridge.native.outgoing import FieldRow
 from osmosis_bridge.native.plan import CODE, Plan, make_plan
 from osmosis_bridge.native.replies import StreamWriter, completion, ended_in_error
 from osmosis_bridge.native.rule import Asked
+from osmosis_bridge.native.spoken.naming import client_rows, in_words_of
+from osmosis_bridge.native.spoken.table import CHAT_ROUTE, translate
+from osmosis_bridge.native.spoken.translation import Translation
 from osmosis_bridge.native.turns import prepare
 from osmosis_bridge.redact import Redactor
 
 _NAMES: Final = re.compile(r"\['([^\]]*)'\]")
-_PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception): (?:litellm\.\w+: )?")
 _NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
 _NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
-_ADVICE: Final = re.compile(r"(?i)[^.;\n]*(?:drop_params|allowed_openai_params|modify_params)[^.;\n]*[.;]?")
 _PATTERN_S: Final = 30.0
 """For how long a request's address and credentials are taken to be what LiteLLM last made them."""
 
@@ -44,19 +46,21 @@ class Settings(msgspec.Struct, frozen=True):
     api_key: str | None = None
 
 
+class Spoken(msgspec.Struct, frozen=True):
+    """In which dialect a call comes: its route, and the headers of its caller, of which few go on."""
+
+    route: str = CHAT_ROUTE
+    headers: Mapping[bytes, bytes] = {}
+
+
+CHAT: Final = Spoken()
+
+
 class Whole(msgspec.Struct, frozen=True):
     """A complete reply, and the provider's own headers."""
 
     reply: dict[str, Json]
     headers: httpx.Headers
-
-
-class Explained(msgspec.Struct, frozen=True):
-    """What would be sent."""
-
-    rows: tuple[FieldRow, ...]
-    request: httpx.Request
-    body: Json
 
 
 class Lane:
@@ -70,6 +74,7 @@ class Lane:
         self._fault: str | None = None
         self._ready = asyncio.Event()
         self._patterns: dict[bool, tuple[float, Pattern]] = {}
+        self._addresses: dict[bool, tuple[float, Pattern]] = {}
 
     def start(self) -> None:
         """Begin to load LiteLLM, in a thread; calls wait for it."""
@@ -82,7 +87,7 @@ class Lane:
             loaded = load(self._settings.model, self._settings.api_base)
             rehearse(loaded, self._common() | {"stream": False})
         except Exception as error:  # noqa: BLE001 - told to every call; the process has nothing else to do.
-            fault = f"LiteLLM cannot serve {self._settings.model!r}: {_clean(str(error))}"
+            fault = f"LiteLLM cannot serve {self._settings.model!r}: {clean(str(error))}"
         loop.call_soon_threadsafe(self._take, loaded, fault)
 
     def _take(self, loaded: LiteLLM | None, fault: str | None) -> None:
@@ -98,18 +103,14 @@ class Lane:
         """Wait until LiteLLM is loaded, or known not to load."""
         await self._ready.wait()
 
-    async def explain(self, body: bytes, rollout_id: str) -> Explained:
+    async def explain(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> Explained:
         """What would be sent for this request; nothing is."""
-        call = await self._prepare(body, rollout_id, explain=True)
-        await call.open()
-        request = call.gate.outgoing
-        if request is None:
-            raise BridgeError("no request was made", code="internal_error")
-        return Explained(tuple(call.rows()), request, call.gate.outgoing_body)
+        call = await self._prepare(body, rollout_id, spoken, explain=True)
+        return await call.explain()
 
-    async def open(self, body: bytes, rollout_id: str) -> NativeCall:
+    async def open(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> NativeCall | DirectCall:
         """Send a call; its reply is read from what is returned, which must be closed."""
-        call = await self._prepare(body, rollout_id, explain=False)
+        call = await self._prepare(body, rollout_id, spoken, explain=False)
         try:
             await call.open()
         except BaseException:
@@ -117,26 +118,75 @@ class Lane:
             raise
         return call
 
-    async def _prepare(self, body: bytes, rollout_id: str, *, explain: bool) -> NativeCall:
+    async def _prepare(
+        self, body: bytes, rollout_id: str, spoken: Spoken, *, explain: bool
+    ) -> NativeCall | DirectCall:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"the request body is not a JSON object ({error})", code="invalid_json") from None
+        loaded = await self._library()
+        if spoken.route in loaded.family.speaks:
+            return DirectCall(self.address, self.unreachable, body, spoken.headers)
+        translation = None if spoken.route == CHAT_ROUTE else translate(spoken.route, fields)
+        with in_words_of(translation):
+            return self._planned(loaded, fields, rollout_id, translation, explain=explain)
+
+    async def _library(self) -> LiteLLM:
         await self.loaded()
-        loaded = self._loaded
-        if loaded is None:
+        if self._loaded is None:
             raise BridgeError(
                 self._redactor.message(self._fault or "LiteLLM is not there"),
                 status=503,
                 code="native_lane_failed",
             )
+        return self._loaded
+
+    def _planned(
+        self,
+        loaded: LiteLLM,
+        written: Mapping[str, Json],
+        rollout_id: str,
+        translation: Translation | None,
+        *,
+        explain: bool,
+    ) -> NativeCall:
+        fields = written if translation is None else translation.request
         asked = Asked(fields, loaded.model, loaded.provider, loaded.supported, loaded.reserved)
         plan = make_plan(fields, loaded.family, asked)
         prepared = prepare(self._memory.restore(rollout_id, fields.get("messages")), loaded.family)
         mode: Mode = "explain" if explain else "relay" if loaded.family.relayed else "translate"
         plan.left_out.update(prepared.left_out)
         gate = Gate(mode, plan, loaded.family, prepared.messages, stream=fields.get("stream") is True)
-        return NativeCall(self, loaded, gate, plan, fields, rollout_id)
+        return NativeCall(self, loaded, gate, plan, Written(written, fields, rollout_id, translation))
+
+    async def address(self, *, stream: bool, explain: bool = False) -> Pattern:
+        """Where calls go that LiteLLM does not make, and with what; asked of it by a call up to the gate.
+
+        Raises `BridgeError` where it makes none. With `explain` nothing at all is sent, nor taken from earlier calls.
+        """
+        made_at, pattern = self._addresses.get(stream, (0.0, None))
+        if pattern is not None and not explain and time.monotonic() - made_at < _PATTERN_S:
+            return pattern
+        loaded = await self._library()
+        messages: list[dict[str, Json]] = [{"role": "user", "content": "x"}]
+        gate = Gate("explain" if explain else "learn", Plan({}, (), (), {}), loaded.family, messages)
+        try:
+            made = await loaded.complete(gate, self.kwargs(Plan({}, (), (), {}), gate, stream=stream))
+            if stream:
+                await anext(aiter(made), None)
+        except Exception as error:
+            learned = gate.pattern()
+            if learned is None:
+                raise self.failure(error, gate) from error
+            if not explain:
+                self._addresses[stream] = (time.monotonic(), learned)
+            return learned
+        raise BridgeError("LiteLLM made no request that could be seen", code="unsupported_provider")
+
+    def unreachable(self, error: httpx.TransportError) -> UpstreamFailed:
+        """A fault on the way to the provider."""
+        return transport_failure(error, self._redactor)
 
     def _common(self) -> dict[str, Json]:
         """What every call says to LiteLLM: the operator's endpoint and key, and that nothing is retried or dropped."""
@@ -175,8 +225,8 @@ class Lane:
         if isinstance(gate.failure, BridgeError):
             return gate.failure
         if isinstance(gate.failure, httpx.TransportError):
-            return _transport_failure(gate.failure, self._redactor)
-        text = self._redactor.message(_clean(str(error)))
+            return self.unreachable(gate.failure)
+        text = self._redactor.message(clean(str(error)))
         if gate.outgoing is None:
             return self._not_translated(error, text)
         return UpstreamFailed(
@@ -208,28 +258,46 @@ class Lane:
         )
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What a caller wrote, the chat request that it is, whose rollout it is of, and the translation between the two."""
+
+    by_client: Mapping[str, Json]
+    fields: Mapping[str, Json]
+    rollout_id: str
+    translation: Translation | None = None
+
+
 class NativeCall:
     """One call that has been sent, or is about to be."""
 
-    def __init__(
-        self, lane: Lane, loaded: LiteLLM, gate: Gate, plan: Plan, fields: Mapping[str, Json], rollout_id: str
-    ) -> None:
+    def __init__(self, lane: Lane, loaded: LiteLLM, gate: Gate, plan: Plan, written: Written) -> None:
         self._lane = lane
         self._loaded = loaded
         self.gate = gate
         self._plan = plan
-        self._fields = fields
-        self._rollout_id = rollout_id
+        self._written = written
+        self.translation: Final = written.translation
         self._made: Json = None
         self._first: Json = None
-        self.stream = fields.get("stream") is True
+        self.stream = written.fields.get("stream") is True
 
-    def rows(self) -> list[FieldRow]:
-        """What became of each field."""
-        return self.gate.rows
+    async def explain(self) -> Explained:
+        """What would be sent. Raises `BridgeError`."""
+        await self.open()
+        request = self.gate.outgoing
+        if request is None:
+            raise BridgeError("no request was made", code="internal_error")
+        rows = self.gate.rows
+        if self.translation is not None:
+            rows = client_rows(rows, self.translation, self._written.by_client)
+        return Explained(tuple(rows), request, self.gate.outgoing_body)
 
     async def open(self) -> None:
         """Send it. Afterwards either `relayed` is there, or `whole` and `events` can be read. Raises `BridgeError`."""
+        with in_words_of(self.translation):
+            await self._open()
+
+    async def _open(self) -> None:
         gate = self.gate
         pattern = self._lane.pattern(stream=self.stream) if gate.mode == "relay" else None
         if pattern is not None:
@@ -266,7 +334,7 @@ class NativeCall:
         """The complete reply."""
         reply = completion(self._made.model_dump(), self.gate.witness, self._loaded.model)
         for choice in reply["choices"][:1]:
-            self._lane.remember(self._rollout_id, choice["message"])
+            self._lane.remember(self._written.rollout_id, choice["message"])
         return Whole(reply, self._head())
 
     def _head(self) -> httpx.Headers:
@@ -279,8 +347,8 @@ class NativeCall:
 
     async def events(self) -> AsyncGenerator[bytes]:
         """The reply as OpenAI's events; raises `BridgeError` where it does not end well."""
-        options = self._fields.get("stream_options")
-        usage_asked = as_object(options).get("include_usage") is True
+        options = self._written.fields.get("stream_options")
+        usage_asked = self.translation is not None or as_object(options).get("include_usage") is True
         writer = StreamWriter(self.gate.witness, self._loaded.model, usage_asked=usage_asked)
         try:
             if self._first is not None:
@@ -291,7 +359,7 @@ class NativeCall:
             raise self._stream_failure(error) from error
         last = writer.end()
         for message in list(writer.messages.values())[:1]:
-            self._lane.remember(self._rollout_id, message)
+            self._lane.remember(self._written.rollout_id, message)
         yield last
 
     def _stream_failure(self, error: Exception) -> BridgeError:
@@ -308,19 +376,3 @@ class NativeCall:
         head = self.gate.head
         if head is not None:
             await head.aclose()
-
-
-def _clean(text: str) -> str:
-    """LiteLLM's words without its own names in front and its advice to drop parameters."""
-    first = text.split("\nTraceback", 1)[0]
-    return _ADVICE.sub("", _PREFIX.sub("", first)).strip() or "it gave no reason"
-
-
-def _transport_failure(error: httpx.TransportError, redactor: Redactor) -> UpstreamFailed:
-    late = isinstance(error, httpx.TimeoutException)
-    detail = redactor.message(str(error) or type(error).__name__)
-    return UpstreamFailed(
-        f"the provider could not be reached: {detail}",
-        status=504 if late else 502,
-        code="upstream_timeout" if late else "upstream_unreachable",
-    )

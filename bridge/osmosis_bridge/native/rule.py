@@ -67,7 +67,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
     `dialect` names how replies are read (`witness.py`); `messages_at` are the members of the outgoing body that hold
     the conversation; `calls` matches the end of a URL path that is a call, every other request being one that LiteLLM
-    makes for itself. `relayed` says that the conversation goes and the reply comes as OpenAI has them.
+    makes for itself. `relayed` says that the conversation goes and the reply comes as OpenAI has them. `speaks` are the
+    routes of the bridge's other dialects that the provider itself speaks.
 
     `strict_tools_at` is the list of tools on which we set `strict`, where LiteLLM loses it; `cache_mark` what a
     `cache_control` becomes; `reasoning` how an assistant's earlier reasoning is sent back: as signed blocks, by its
@@ -83,6 +84,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     calls: str
     messages_at: tuple[str, ...] = ("messages",)
     relayed: bool = False
+    speaks: frozenset[str] = frozenset()
     strict_tools_at: Path | None = None
     cache_mark: str | None = None
     reasoning: Literal["blocks", "signatures", "text", "none"] = "none"

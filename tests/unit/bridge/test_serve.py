@@ -655,16 +655,25 @@ def test_explaining_shows_the_request_that_would_be_sent_and_sends_nothing() -> 
     assert (transport.sent, ledger.appends) == ([], 0)
 
 
-def test_on_the_native_lane_only_chat_completions_are_translated() -> None:
-    transport, ledger = FakeTransport(), FakeLedger()
+def test_on_the_native_lane_every_dialect_goes_to_the_translator_on_its_own_route() -> None:
+    refusal = {"error": {"message": "no", "type": "invalid_request_error", "code": "dialect_not_translated"}}
+    refused = Answer(
+        [json.dumps(refusal).encode()], status=400, headers=((b"x-osmosis-error-origin", b"bridge"),)
+    )
+    transport, ledger = FakeTransport(refused), FakeLedger()
     bridge = a_bridge(transport, ledger)
     bridge.target = msgspec.structs.replace(bridge.target, lane="native")
     reply = FakeReply()
     call = msgspec.structs.replace(a_call(b'{"messages":[],"max_tokens":1}'), dialect="messages")
     asyncio.run(bridge.serve(call, reply))
-    assert reply.status == 400
-    assert ledger.records[0]["error_code"] == "dialect_not_translated"
-    assert transport.sent == []
+    assert transport.sent[0]["target"].endswith(b"/messages")
+    record = ledger.records[0]
+    assert (reply.status, record["dialect"], record["status"]) == (400, "messages", "refused")
+    assert record["error_code"] == "dialect_not_translated"
+    assert json.loads(reply.body) == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "no"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ ANTHROPIC: Final = Family(
     other=_other,
     calls=r"/messages",
     messages_at=("messages", "system"),
+    speaks=frozenset({"/messages"}),
     strict_tools_at=("tools",),
     cache_mark="cache_control",
     reasoning="blocks",

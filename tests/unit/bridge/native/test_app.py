@@ -11,9 +11,11 @@ import httpx
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
 from osmosis_bridge.native.app import NativeApp
-from osmosis_bridge.native.lane import Explained, Whole
+from osmosis_bridge.native.gate import Explained
+from osmosis_bridge.native.lane import Spoken, Whole
 from osmosis_bridge.native.outgoing import FieldRow
 from osmosis_bridge.redact import Redactor
+from spoken_plainly import Plainly, line
 
 HEADERS = httpx.Headers(
     [("x-amzn-requestid", "rq"), ("set-cookie", "c"), ("x-ratelimit-limit-requests", "9")]
@@ -22,6 +24,7 @@ HEADERS = httpx.Headers(
 
 class Call:
     relayed: httpx.Response | None = None
+    translation: Any = None
     stream = False
     headers = HEADERS
     error: BridgeError | None = None
@@ -51,13 +54,14 @@ class Lane:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.asked: list[tuple[bytes, str]] = []
+        self.asked: list[tuple[bytes, str, str]] = []
 
-    async def open(self, body: bytes, rollout_id: str) -> Call:
-        self.asked.append((body, rollout_id))
+    async def open(self, body: bytes, rollout_id: str, spoken: Spoken) -> Call:
+        self.asked.append((body, rollout_id, spoken.route))
         return self.call
 
-    async def explain(self, body: bytes, rollout_id: str) -> Explained:
+    async def explain(self, body: bytes, rollout_id: str, spoken: Spoken) -> Explained:
+        self.asked.append((body, rollout_id, spoken.route))
         request = httpx.Request(
             "POST", "https://h/p?key=s3cret&alt=sse", headers={"x-goog-api-key": "s3cret", "x-note": "n"}
         )
@@ -95,7 +99,7 @@ def test_a_whole_reply_carries_the_provider_s_headers_but_those_of_the_connectio
     assert reply.headers["x-request-id"] == "rq"
     assert reply.headers["x-ratelimit-limit-requests"] == "9"
     assert "set-cookie" not in reply.headers
-    assert lane.asked == [(b"{}", "r-1")]
+    assert lane.asked == [(b"{}", "r-1", "/chat/completions")]
     assert call.closed
 
 
@@ -145,9 +149,87 @@ def test_a_fault_of_ours_is_an_error_of_its_own_without_its_details() -> None:
 
 
 def test_an_explanation_masks_what_authorises() -> None:
-    reply, _ = ask(Call(), "/v1/explain")
+    reply, _ = ask(Call(), "/v1/explain/chat/completions")
     outgoing = reply.json()["outgoing"]
     assert "s3cret" not in reply.text
     assert outgoing["headers"]["x-note"] == "n"
     assert outgoing["url"].endswith("&alt=sse")
     assert reply.json()["fields"] == [{"field": "a", "became": "forwarded", "at": "a"}]
+
+
+def spoken_call(*, stream: bool = False) -> Call:
+    call = Call()
+    call.stream = stream
+    call.translation = Plainly({"stream": stream})
+    return call
+
+
+def chat_stream(*events: bytes) -> httpx.ByteStream:
+    return httpx.ByteStream(b"".join(events))
+
+
+SAID = line({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]})
+
+
+def test_every_dialect_has_its_route_and_its_explanation() -> None:
+    for route in ("/messages", "/responses", "/completions", "/embeddings"):
+        reply, lane = ask(Call(), f"/v1{route}")
+        assert (reply.status_code, lane.asked) == (200, [(b"{}", "r-1", route)])
+        assert ask(Call(), f"/v1/explain{route}")[1].asked == [(b"{}", "r-1", route)]
+
+
+def test_a_relayed_stream_is_said_in_the_client_s_dialect() -> None:
+    call = spoken_call(stream=True)
+    call.relayed = httpx.Response(
+        200,
+        headers={"content-type": "text/event-stream", "x-request-id": "rq"},
+        stream=chat_stream(SAID, b"data: [DONE]\n\n"),
+    )
+    reply, _ = ask(call, "/v1/messages")
+    assert reply.content == line("hi") + line("END")
+    assert reply.headers["x-request-id"] == "rq"
+    assert call.closed
+
+
+def test_a_relayed_stream_that_is_cut_ends_with_an_error() -> None:
+    class Cut(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield SAID
+            raise httpx.ReadError("gone")
+
+    call = spoken_call(stream=True)
+    call.relayed = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Cut())
+    reply, _ = ask(call, "/v1/messages")
+    assert reply.content.startswith(line("hi"))
+    assert b"upstream_cut" in reply.content
+    assert b"END" not in reply.content
+
+
+def test_a_stream_that_was_made_here_is_said_in_the_client_s_dialect() -> None:
+    class Made(Call):
+        async def events(self) -> AsyncIterator[bytes]:
+            yield SAID
+            if self.error is not None:
+                raise self.error
+            yield b"data: [DONE]\n\n"
+
+    call = Made()
+    call.stream, call.translation = True, Plainly({"stream": True})
+    assert ask(call, "/v1/messages")[0].content == line("hi") + line("END")
+    call = Made()
+    call.stream, call.translation = True, Plainly({"stream": True})
+    call.error = UpstreamFailed("busy", code="theirs")
+    content = ask(call, "/v1/messages")[0].content
+    assert b"theirs" in content
+    assert b"END" not in content
+
+
+def test_an_error_under_http_200_is_an_error_of_the_provider_s() -> None:
+    call = spoken_call()
+    error = {"error": {"message": "busy", "type": "rate_limit_error"}}
+    call.relayed = httpx.Response(
+        200, headers={"retry-after": "3"}, stream=httpx.ByteStream(json.dumps(error).encode())
+    )
+    reply, _ = ask(call, "/v1/messages")
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "3")
+    assert reply.headers["x-osmosis-error-origin"] == "upstream"

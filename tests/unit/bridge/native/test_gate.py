@@ -71,6 +71,27 @@ def test_a_request_of_litellm_s_own_is_held(path: str) -> None:
     assert isinstance(held.failure, Refused)
 
 
+def test_to_learn_how_calls_are_sent_none_is_sent_but_what_helps_it() -> None:
+    learning = gate(OLLAMA, "learn")
+    help_asked = httpx.Request("POST", "http://localhost:1/api/show", content=b"{}")
+    assert learning.check(help_asked) is help_asked
+    assert learning.pattern() is None
+
+    async def send(request: httpx.Request) -> httpx.Response:
+        raise AssertionError("nothing is sent")
+
+    learning.sender = send
+    with pytest.raises(Withheld):
+        learning.check(request("http://localhost:1/api/chat", {"model": "m", "messages": [HI]}, key="k"))
+    learned = learning.pattern()
+    assert learned is not None
+    assert (learned.url, learned.body, dict(learned.headers)["key"]) == (
+        "http://localhost:1/api/chat",
+        {"model": "m"},
+        "k",
+    )
+
+
 def test_what_helps_a_call_goes_on_but_not_to_explain() -> None:
     help_asked = httpx.Request("POST", "http://localhost:1/api/show", content=b"{}")
     assert gate(OLLAMA).check(help_asked) is help_asked

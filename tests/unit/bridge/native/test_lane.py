@@ -13,8 +13,10 @@ import pytest
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.gate import Gate
-from osmosis_bridge.native.lane import Lane, Settings
+from osmosis_bridge.native.lane import Lane, Settings, Spoken
+from osmosis_bridge.native.spoken import table
 from osmosis_bridge.redact import Redactor
+from spoken_plainly import Plainly
 
 HI = {"role": "user", "content": "hi"}
 
@@ -179,3 +181,128 @@ def test_a_lane_that_cannot_load_says_why_to_every_call() -> None:
         asyncio.run(main())
     assert (caught.value.status, caught.value.code) == (503, "native_lane_failed")
     assert "no such provider" in caught.value.message
+
+
+PLAINLY = Spoken("/responses")
+
+
+@pytest.fixture
+def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "TRANSLATORS", {"/responses": Plainly})
+
+
+def spoken(**fields: Any) -> bytes:
+    return json.dumps({"model": "x", "words": "hi"} | fields).encode()
+
+
+def test_a_dialect_without_a_translation_is_refused_and_nothing_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "TRANSLATORS", {})
+
+    async def main() -> None:
+        await lane(raises(AssertionError("sent")))[0].open(spoken(), "r", PLAINLY)
+
+    with pytest.raises(Refused) as caught:
+        asyncio.run(main())
+    assert caught.value.code == "dialect_not_translated"
+
+
+@pytest.mark.usefixtures("plainly")
+def test_another_dialect_is_the_ordinary_call_of_its_chat_request() -> None:
+    async def main() -> Any:
+        made, stand_in = lane(sends)
+        explained = await made.explain(spoken(limit=7, stream=True, user="u"), "r", PLAINLY)
+        assert stand_in.kwargs["max_tokens"] == 7
+        assert stand_in.kwargs["messages"] == [HI]
+        return explained
+
+    explained = asyncio.run(main())
+    assert {row.field: row.at for row in explained.rows} == {
+        "limit": "max_tokens",
+        "user": "metadata.user_id",
+        "words": "messages",
+    }
+
+
+@pytest.mark.usefixtures("plainly")
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"limit": 5, "max_completion_tokens": 6}, "max_completion_tokens"),
+        ({"words": ""}, "words[0].content"),
+        ({"words": "lost on the way"}, "words[0].content"),
+        ({"rules": ""}, "rules"),
+    ],
+)
+def test_a_refusal_names_the_client_s_field(fields: dict[str, Any], param: str) -> None:
+    async def main() -> None:
+        await lane(sends)[0].open(spoken(**fields), "r", PLAINLY)
+
+    with pytest.raises(Refused) as caught:
+        asyncio.run(main())
+    assert (caught.value.param, caught.value.code) == (param, "unsupported_parameter")
+    assert caught.value.message.startswith(param)
+
+
+CLAUDES = Spoken("/messages", {b"anthropic-beta": b"b-1"})
+
+
+def claude(stand_in_does: Any = None) -> Lane:
+    return lane(stand_in_does or sends, api_key="k")[0]
+
+
+def test_a_provider_s_own_dialect_goes_the_direct_way_as_the_client_wrote_it() -> None:
+    raw = b'{"model":"x","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"top_p":0.10}'
+
+    async def main() -> Any:
+        return await claude(asks_through_the_gate).explain(raw, "r", CLAUDES)
+
+    explained = asyncio.run(main())
+    assert explained.request.content == b'{"model":"claude-there",' + raw.removeprefix(b'{"model":"x",')
+    assert explained.request.headers["anthropic-beta"] == "b-1"
+    assert [row.field for row in explained.rows] == ["max_tokens", "messages", "top_p"]
+
+
+def asks_through_the_gate(gate: Gate, kwargs: Mapping[str, Any]) -> None:
+    async def never(request: httpx.Request) -> httpx.Response:
+        raise AssertionError("nothing is sent")
+
+    gate.sender = never
+    body = {"model": "claude-there", "messages": kwargs["messages"], "max_tokens": 64000}
+    gate.check(httpx.Request("POST", "https://api.example/v1/messages", content=json.dumps(body)))
+
+
+def test_an_address_is_asked_for_once_for_calls_that_are_alike_and_never_by_an_explanation() -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def does(gate: Gate, kwargs: Mapping[str, Any]) -> None:
+        asked.append((gate.mode, kwargs["stream"]))
+        asks_through_the_gate(gate, kwargs)
+
+    async def main() -> None:
+        made = claude(does)
+        await made.address(stream=False, explain=True)
+        for stream in (False, True, False, True):
+            await made.address(stream=stream)
+        await made.address(stream=True, explain=True)
+
+    asyncio.run(main())
+    assert asked == [("explain", False), ("learn", False), ("learn", True), ("explain", True)]
+
+
+@pytest.mark.parametrize(
+    ("does", "code"),
+    [
+        (raises(ValueError("Missing Anthropic API Key")), "no_credentials"),
+        (lambda gate, kwargs: None, "unsupported_provider"),
+    ],
+)
+def test_an_address_that_cannot_be_learned_says_why(does: Any, code: str) -> None:
+    async def main() -> None:
+        await claude(does).open(body(), "r", CLAUDES)
+
+    with pytest.raises(BridgeError) as caught:
+        asyncio.run(main())
+    assert caught.value.code == code
