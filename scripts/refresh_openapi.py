@@ -67,7 +67,7 @@ CALL_FAILURES = {
     "431": "the headers are too large",
     "500": "the bridge failed, or could not keep the record of the call",
     "502": "the provider could not be reached, or did not answer in the form it should",
-    "503": "all connections to the provider are in use; see Retry-After",
+    "503": "all connections to the provider are in use, or no record can be kept; see Retry-After",
     "504": "the provider took too long",
     "default": "the provider's own status, with its error made safe to show",
 }
@@ -184,14 +184,21 @@ def other_paths() -> Json:
         "/v1/rollouts/{rollout_id}/usage": {
             "get": get("usage", "Live totals of a rollout", "RolloutTotals", ROLLOUT_ID)
         },
-        "/v1/rollouts/{rollout_id}/close": {"post": get("close", closing, "RolloutTotals", ROLLOUT_ID)},
+        "/v1/rollouts/{rollout_id}/close": {
+            "post": may_fail(get("close", closing, "RolloutTotals", ROLLOUT_ID), "Error")
+        },
         "/v1/rollouts/{rollout_id}/transcript": {
             "get": get(
                 "transcript", "What an open rollout said last, with --keep-transcripts", "Told", ROLLOUT_ID
             )
         },
         "/usage": {"get": get("usageOfAll", "Live totals of all rollouts", "WholeTotals")},
-        "/health": {"get": {**get("health", "Whether calls are served", "Health"), "security": []}},
+        "/health": {
+            "get": {
+                **may_fail(get("health", "Whether calls are served", "Health"), "Failing"),
+                "security": [],
+            }
+        },
         "/metrics": {"get": metrics()},
     }
 
@@ -207,6 +214,13 @@ def get(operation: str, summary: str, schema: str, *parameters: Json) -> Json:
         "parameters": list(parameters),
         "responses": {"200": answer, **found},
     }
+
+
+def may_fail(operation: Json, schema: str) -> Json:
+    """The same route, which answers 503 while no record can be kept."""
+    content = {"application/json": {"schema": ref(schema)}}
+    failing: Json = {"description": "no record can be kept at present", "content": content}
+    return {**operation, "responses": {**operation["responses"], "503": failing}}
 
 
 def again(operation: Json) -> Json:
@@ -275,6 +289,7 @@ def schemas() -> Json:
             "required": ["data"],
         },
         "Health": strict(status={"const": "ok"}),
+        "Failing": strict(status={"const": "failing"}, reason=text),
         "Model": strict(**model),
         "Models": strict(**listed),
         "RolloutTotals": {

@@ -60,7 +60,6 @@ class Accounts:
         self._in_flight: dict[str, int] = {}
         self._closed: OrderedDict[str, Totals] = OrderedDict()
         self._closed_long_ago: set[bytes] = set()
-        self._lost: dict[str, str] = {}
         self._keep = keep
 
     def __len__(self) -> int:
@@ -88,14 +87,9 @@ class Accounts:
         self.whole.add(outcome)
         self.by_status[outcome.status] = self.by_status.get(outcome.status, 0) + 1
 
-    def drop(self, rollout_id: str, why: str = "") -> None:
-        """A call ended whose record could not be kept: it does not count."""
+    def drop(self, rollout_id: str) -> None:
+        """A call ended that has no record: it was refused, and does not count."""
         self._ended(rollout_id)
-        self._lost[rollout_id] = why
-
-    def lost(self, rollout_id: str) -> str | None:
-        """Why a record of the rollout could not be kept, so that its totals do not say what it used; None if none."""
-        return self._lost.get(rollout_id)
 
     def totals(self, rollout_id: str) -> Totals:
         """The totals of a rollout; zero calls for one never seen."""

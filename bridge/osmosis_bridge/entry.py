@@ -16,8 +16,8 @@ from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome, Record
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.stream import Reading
-from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
-from osmosis_bridge.ledger import Ledger
+from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, Unrecordable
+from osmosis_bridge.ledger import CODE, Ledger
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt
 from osmosis_bridge.timestamps import iso_time
@@ -84,24 +84,37 @@ class Entry:
             self._transcript = transcripts.begin(self.call, stream=stream)
 
     def settle(self, outcome: Outcome) -> None:
-        """Keep the record of the call; raises `LedgerFailed` where it cannot be kept."""
+        """Keep the record of the call; raises `LedgerFailed` where that must wait."""
         if self._settled:
             return
         record = self._record(outcome)
         keep = self._recorder
-        line = keep.redactor.scrub(_record_line(record))
         self._settled = True
         try:
-            keep.ledger.append(line)
-        except LedgerFailed as failed:
-            keep.accounts.drop(self.call.rollout_id, failed.message)
-            keep.log.error("record lost", call_id=record.call_id, error=failed.message)
+            keep.ledger.append(keep.redactor.scrub(_record_line(record)))
+        except LedgerFailed:
+            self._hold(outcome)
             raise
         keep.accounts.add(self.call.rollout_id, outcome)
         _log_call(keep.log, record)
         self.ended_well = outcome.status == "ok"
         if self._transcript is not None:
             self._transcript.ended_well = self.ended_well
+
+    def _hold(self, outcome: Outcome) -> None:
+        """Leave the record with the ledger until it can be written; it says what the client is told."""
+        keep = self._recorder
+        if outcome.status == "ok":
+            outcome = msgspec.structs.replace(
+                outcome, status="upstream_error", http_status=LedgerFailed.status, error_code=CODE
+            )
+        record = self._record(outcome)
+        line = keep.redactor.scrub(_record_line(record))
+        if keep.ledger.hold(line, admitted=self.admitted is not None):
+            keep.accounts.add(self.call.rollout_id, outcome)
+        else:
+            keep.accounts.drop(self.call.rollout_id)
+        _log_call(keep.log, record)
 
     def keep(self, piece: bytes) -> None:
         """Remember a piece of the reply: for a client that may ask again, and for whoever looks back."""
@@ -118,7 +131,7 @@ class Entry:
         return (*kept, (_SHOULD_RETRY, b"false"))
 
     def settle_failure(self, error: BridgeError) -> BridgeError:
-        """Record a call that failed; the error to show, which is another one where the record cannot be kept."""
+        """Record a call that failed; the error to show, which is another one where the record must wait."""
         status = "refused" if isinstance(error, Refused) else (self.status or "upstream_error")
         code = str(error.code or error.type)
         if self.reading is not None:
@@ -136,7 +149,7 @@ class Entry:
         try:
             self.settle(outcome)
         except LedgerFailed as failed:
-            return failed
+            return error if isinstance(error, Unrecordable) else failed
         return error
 
     def settle_cancelled(self) -> None:
@@ -160,7 +173,7 @@ class Entry:
         try:
             self.settle(outcome)
         except LedgerFailed:
-            # Logged by `settle`; there is nobody left to tell.
+            # It is held; there is nobody left to tell.
             return
 
     def _record(self, outcome: Outcome) -> Record:

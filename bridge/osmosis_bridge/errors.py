@@ -2,6 +2,7 @@
 
     BridgeError                 status, code, body()
       Refused                   the caller's doing; 4xx; never sent to a provider
+        Unrecordable            ours: no record could be kept, so nothing is sent; 503
       UpstreamFailed            the provider's doing, or the way to it; its status, or 502/503/504
       LedgerFailed              ours: a record could not be kept, so the call may not count; 500
 
@@ -62,6 +63,13 @@ class Refused(BridgeError):
 
     status = 400
     type = "invalid_request_error"
+
+
+class Unrecordable(Refused):
+    """No record can be kept at present, so nothing is sent; the same call may be sent again shortly."""
+
+    status = 503
+    type = "server_error"
 
 
 class UpstreamFailed(BridgeError):

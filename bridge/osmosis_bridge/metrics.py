@@ -40,6 +40,7 @@ class Metrics:
     def text(self) -> str:
         """All figures, one metric a block."""
         accounts, whole = self._bridge.accounts, self._bridge.accounts.whole
+        ledger = self._bridge.ledger
         lag = [('{kind="last"}', self._lag), ('{kind="max"}', self._lag_max)]
         blocks = (
             ("calls_total", "Calls by how they ended.", self._by_status()),
@@ -48,6 +49,12 @@ class Metrics:
             ("calls_in_flight", "Calls being served.", _one(self._bridge.in_flight)),
             ("rollouts", "Rollouts seen.", _one(len(accounts))),
             ("upstream_connections", "Connections to the provider.", self._connections()),
+            (
+                "ledger_failing",
+                "1 while records cannot be kept, else 0.",
+                _one(int(ledger.trouble is not None)),
+            ),
+            ("ledger_records_waiting", "Records that wait to be written.", _one(ledger.held)),
             ("loop_lag_seconds", "Lag of the event loop, last and largest.", lag),
         )
         return "".join(

@@ -18,7 +18,7 @@ from osmosis_bridge.app import Gate
 from osmosis_bridge.bearers import valid_rollout_id
 from osmosis_bridge.call import DEFAULT_ALIAS
 from osmosis_bridge.dialects.table import DIALECTS
-from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused
+from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.serve import Bridge
 
@@ -99,9 +99,6 @@ class Routes:
         while accounts.in_flight(rollout_id) and loop.time() < deadline:  # noqa: ASYNC110 - accounts know no event
             await asyncio.sleep(_WAIT_S)
         await self._bridge.ledger.sync()
-        lost = accounts.lost(rollout_id)
-        if lost is not None:
-            raise LedgerFailed(lost, code="ledger_unavailable")
         transcripts = self._bridge.recorder.transcripts
         if transcripts is not None:
             transcripts.forget(rollout_id)
@@ -124,17 +121,22 @@ class Routes:
         return self._json({**accounts.whole.as_dict(), "rollouts": len(accounts)})
 
     async def health(self, _request: Request) -> Response:
-        """`GET /health`: open to all, says nothing but that calls are served."""
-        return self._json({"status": "ok"})
+        """`GET /health`: open to all, says nothing but whether calls are served, and why not."""
+        trouble = self._bridge.ledger.trouble
+        if trouble is None:
+            return self._json({"status": "ok"})
+        # Its file's name is nobody's business here.
+        return self._json({"status": "failing", "reason": f"the ledger {trouble.reason}"}, 503)
 
     async def metrics(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus text."""
         self._admin(request)
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
-    def _json(self, content: object) -> Response:
+    def _json(self, content: object, status: int = 200) -> Response:
         # A caller may have put a secret where a name stands.
-        return Response(self._bridge.redactor.scrub(orjson.dumps(content)), media_type="application/json")
+        body = self._bridge.redactor.scrub(orjson.dumps(content))
+        return Response(body, status, media_type="application/json")
 
     def _admin(self, request: Request) -> None:
         if self._gate.caller(_headers(request)).kind != "run":

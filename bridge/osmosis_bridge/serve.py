@@ -166,6 +166,8 @@ class Bridge:
     async def _serve(self, entry: Entry, reply: Reply) -> None:
         """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""
         call = entry.call
+        if self.ledger.trouble is not None:
+            raise self.ledger.trouble.refusal()
         entry.admitted = admit(call.body, self.policy, entry.dialect.envelope)
         if call.retry_count is None:
             await self._ask(entry, entry.admitted, reply)
@@ -363,7 +365,7 @@ class Bridge:
         further = tuple(header for header in error.headers if header not in entry.headers)
         origin = (b"x-osmosis-error-origin", error.origin.encode())
         # An answer that came whole was paid for: a client that asks again by itself would pay again.
-        final = ((b"x-should-retry", b"false"),) if error.code in ANSWERED else ()
+        final = ((b"x-should-retry", b"false"),) if entry.asked and error.code in ANSWERED else ()
         headers = (*self._reply_headers(entry, _JSON), *further, *final, origin)
         await reply.whole(error.status, entry.for_error(headers), scrub(dialect.error_body(error)))
 

@@ -91,7 +91,7 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
         _secrets(config, [address.api_key, route.api_key]), _private_hosts(route, address.base_url)
     )
     log = open_log(config.log_format, redactor)
-    ledger = NoLedger() if config.ledger is None else FileLedger(Path(config.ledger))
+    ledger = NoLedger() if config.ledger is None else FileLedger(Path(config.ledger), log)
     transport = HttpTransport(
         max_connections=config.max_upstream_connections,
         timeouts=Timeouts(

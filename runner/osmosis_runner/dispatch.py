@@ -363,7 +363,6 @@ class Dispatcher:
             except SidecarError as error:
                 self.stop(Stop("halted", error.message))
                 return
-            self._means.attempts.tail.writer_changed()
             self._changed.set()
 
     def _alarm(self, ended: Ended) -> None:

@@ -24,6 +24,8 @@ Call = dict[str, Any]
 """One record, as in the ledger."""
 
 CHUNK = 1 << 20
+NOT_RECORDED = "ledger_unavailable"
+"""The code of calls that the bridge did not serve, or served without success, since it could not write its ledger."""
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which clients ask again."""
 
@@ -56,7 +58,6 @@ class LedgerTail:
         """Open the ledger; raises OSError."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._offset = os.fstat(self._fd).st_size
-        self._rest = b""
         self._open: dict[str, list[Call]] = {}
         self._refusals = 0
         self._status: int | None = None
@@ -83,19 +84,19 @@ class LedgerTail:
         strays, self._strays = self._strays, Sums(counted=False)
         return strays.beyond(Spend())
 
-    def writer_changed(self) -> None:
-        """Another bridge writes the file now: half a line that the last one left has been cut off."""
-        self._offset -= len(self._rest)
-        self._rest = b""
-
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
 
     def _read(self) -> None:
-        while chunk := os.pread(self._fd, CHUNK, self._offset):
-            self._offset += len(chunk)
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
+        size = CHUNK
+        while chunk := os.pread(self._fd, size, self._offset):
+            *lines, rest = chunk.split(b"\n")
+            if not lines and len(chunk) < size:
+                # Half a line: it may yet be cut off by its writer, or by the next one.
+                return
+            self._offset += len(chunk) - len(rest)
+            size = CHUNK if lines else 2 * size
             for line in lines:
                 self._add(line)
 
@@ -123,6 +124,7 @@ def turned_away(call: Call) -> bool:
     status = call.get("http_status")
     return (
         call.get("status") == "upstream_error"
+        and call.get("error_code") != NOT_RECORDED
         and isinstance(status, int)
         and (status >= 500 or status in PASSING)
     )
@@ -148,7 +150,7 @@ def _started_ms(call: Call) -> float:
 
 
 def provider_trouble(calls: Sequence[Call]) -> str | None:
-    """Why the provider is to blame when this rollout failed, in words; None when it is not.
+    """Why the provider, or the bridge before it, is to blame when this rollout failed, in words; None when it is not.
 
     Only the last call counts: an agent that got over a failed call did not fail because of it.
     """
@@ -156,6 +158,8 @@ def provider_trouble(calls: Sequence[Call]) -> str | None:
         return None
     last = calls[-1]
     status, http_status = last.get("status"), last.get("http_status")
+    if last.get("error_code") == NOT_RECORDED:
+        return "the bridge could not write its ledger and served no calls"
     if status == "truncated":
         return "the provider's reply was cut off"
     if status != "upstream_error":

@@ -133,7 +133,7 @@ class Sidecar:
             raise SidecarError(self._trouble(str(error))) from None
         error = read_error(answer.body)
         if error.code == "ledger_unavailable":
-            raise SidecarError(f"cannot write {self.ledger}: {error.message}; {KEPT}")
+            raise SidecarError(f"{error.message}; {KEPT}")
         raise SidecarError(
             self._trouble(f"closing a rollout answered {answer.status} {error.message}".rstrip())
         )

@@ -95,8 +95,8 @@ def test_a_ledger_that_cannot_grow_stops_the_run_and_fails_no_item(workspace: Wo
     let_grow(bridge_of(workspace), calls, 1_500)
     outcome = ended(process)
     assert outcome["ended"] == "halted"
-    assert f"cannot write {calls}: " in outcome["reason"]
-    assert "File too large" in outcome["reason"]
+    assert f"the ledger '{calls}' cannot be written: File too large; " in outcome["reason"]
+    assert "results already recorded are safe" in outcome["reason"]
     assert {record["status"] for record in workspace.records()} <= {"success", "cancelled"}
     assert all(call["status"] == "ok" for call in json_lines(calls))
     finish(workspace, workspace.records())

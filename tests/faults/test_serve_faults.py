@@ -1,7 +1,7 @@
 """What if it breaks *here*? Every chunk, every append and every wait in turn, until a run comes through clean.
 
-After each the same holds: one record (or a 500 where the ledger refused it), no exchange left open, no `[DONE]` after a
-failure, no success in a record without a finish.
+After each the same holds: one record (one that waits, and a 500, where the ledger refused it), no exchange left open,
+no `[DONE]` after a failure, no success in a record without a finish, no usage that no record tells.
 """
 
 from __future__ import annotations
@@ -64,17 +64,22 @@ class Scene:
         assert self.transport.open_exchanges == 0
         assert self.bridge.in_flight == 0
         assert self.ledger.appends == 1, "a call is recorded exactly once"
-        assert self.bridge.accounts.whole.calls == len(self.ledger.lines)
+        waited = bool(self.ledger.held)
+        self.ledger.mend()
+        assert len(self.ledger.lines) == self.bridge.accounts.whole.calls == 1
         body = self.reply.body
-        status = self.ledger.records[0]["status"] if self.ledger.lines else None
+        record = self.ledger.records[0]
+        status = record["status"]
+        assert self.bridge.accounts.whole.tokens == record.get("usage", {}).get("total_tokens")
         if status == "ok":
             assert self.ledger.records[0]["finish_reasons"]
             assert self.ledger.records[0]["usage"] == USAGE
         else:
             assert b"[DONE]" not in body, "a failure never looks like a success"
             assert self.cancelled or self.reply.ended, "a client that stays is told"
-        if not self.ledger.lines and not self.cancelled:
+        if waited and not self.cancelled:
             assert "ledger_unavailable" in body.decode()
+            assert status != "ok"
         if self.reply.ended and status != "ok":
             assert b'"error"' in body
         self.check_order()
@@ -109,11 +114,15 @@ def test_a_connection_that_breaks_at_any_wait_for_the_provider_leaves_one_record
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_ledger_that_refuses_any_append_leaves_nothing_open_and_no_success(case: str) -> None:
+def test_a_ledger_that_refuses_any_append_leaves_nothing_open_no_success_and_a_record_for_later(
+    case: str,
+) -> None:
     def run(k: int) -> bool:
         scene = Scene(case, fail_append=k)
         asyncio.run(scene.serve())
         scene.check()
+        if case == "stream":
+            assert scene.ledger.records[0]["usage"] == USAGE
         return scene.ledger.appends >= k
 
     each(case, run)
@@ -216,11 +225,11 @@ def test_calls_of_one_bridge_do_not_disturb_each_other_when_some_break() -> None
             call.cancel()
         await asyncio.wait(calls)
         assert transport.open_exchanges == 0
-        assert (ledger.appends, len(ledger.lines)) == (40, 39)
+        assert (ledger.appends, len(ledger.lines)) == (40, 40)
         done = sum(reply.body.endswith(b"[DONE]\n\n") for reply in replies)
         assert done == sum(record["status"] == "ok" for record in ledger.records)
         totals = [bridge.accounts.totals(f"r-{number}").calls for number in range(4)]
-        assert sum(totals) == bridge.accounts.whole.calls == 39
+        assert sum(totals) == bridge.accounts.whole.calls == 40
 
     asyncio.run(main())
 

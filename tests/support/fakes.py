@@ -19,6 +19,7 @@ from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call
 from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import LedgerFailed
+from osmosis_bridge.ledger import Ledger, Trouble
 from osmosis_bridge.policy import Policy
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.serve import Bridge, Target
@@ -116,12 +117,19 @@ class FakeTransport:
 
 
 class FakeLedger:
-    """Keeps lines in memory; refuses the `fail_at`-th append, or all from `fail_from` on."""
+    """Keeps lines in memory; refuses the `fail_at`-th append, or all from `fail_from` on, until it is mended."""
 
-    def __init__(self, fail_at: int | None = None) -> None:
+    def __init__(self, fail_at: int | None = None, fail_from: int | None = None) -> None:
         self.fail_at = fail_at
+        self.fail_from = fail_from
         self.appends = self.syncs = 0
         self.lines: list[bytes] = []
+        self.waiting: list[bytes] = []
+        self.trouble: Trouble | None = None
+
+    @property
+    def held(self) -> int:
+        return len(self.waiting)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -129,12 +137,25 @@ class FakeLedger:
 
     def append(self, line: bytes) -> None:
         self.appends += 1
-        if self.appends == self.fail_at:
-            raise LedgerFailed("no space left", code="ledger_unavailable")
+        if self.appends == self.fail_at or self.appends >= (self.fail_from or self.appends + 1):
+            self.trouble = Trouble("calls.jsonl", "cannot be written: no space left", "make room")
+            raise LedgerFailed(str(self.trouble), code="ledger_unavailable")
+        self.mend()
         self.lines.append(line)
+
+    def hold(self, line: bytes, *, admitted: bool) -> bool:
+        self.waiting.append(line)
+        return True
+
+    def mend(self) -> None:
+        """Write what waits, as the ledger does once it can."""
+        self.lines += self.waiting
+        self.waiting, self.trouble, self.fail_from = [], None, None
 
     async def sync(self) -> None:
         await asyncio.sleep(0)
+        if self.trouble is not None:
+            raise LedgerFailed(str(self.trouble), code="ledger_unavailable", status=503)
         self.syncs += 1
 
     async def close(self) -> None:
@@ -222,7 +243,7 @@ def a_log(kept: CapturingLogger | None = None) -> FilteringBoundLogger:
     )
 
 
-def a_bridge(transport: FakeTransport, ledger: FakeLedger | None = None, **fields: Any) -> Bridge:
+def a_bridge(transport: FakeTransport, ledger: Ledger | None = None, **fields: Any) -> Bridge:
     """A bridge on fakes; its clock stands still at 0 and its log is silent."""
     target = Target(
         provider="fake", model="up/real", endpoint=Endpoint.parse("http://127.0.0.1:9/v1"),

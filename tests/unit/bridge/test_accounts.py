@@ -153,9 +153,8 @@ def test_a_straggler_of_a_rollout_closed_long_ago_counts_for_the_whole_and_opens
     assert (accounts.whole.calls, accounts.totals("a").calls, len(accounts)) == (1, 0, 1)
 
 
-def test_a_rollout_with_a_lost_record_is_known() -> None:
+def test_a_call_without_a_record_is_over_and_does_not_count() -> None:
     accounts = Accounts()
     accounts.next_seq("a")
-    assert accounts.lost("a") is None
-    accounts.drop("a", "no space")
-    assert (accounts.lost("a"), accounts.lost("b"), accounts.totals("a").calls) == ("no space", None, 0)
+    accounts.drop("a")
+    assert (accounts.in_flight("a"), accounts.totals("a").calls, accounts.whole.calls) == (0, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from fakes import FakeLedger, FakeTransport, a_bridge, a_call, admitted
 from osmosis_bridge.call import Admitted, Outcome, Usage
 from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.entry import Entry
-from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, UpstreamFailed
+from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, Unrecordable, UpstreamFailed
 from osmosis_bridge.transcripts import Told, Transcripts
 
 OK = Outcome(status="ok", http_status=200, usage=Usage(3, 4, 7), usage_source="provider")
@@ -95,21 +96,54 @@ def test_a_call_that_left_before_the_provider_was_asked_lacks_no_usage() -> None
     assert [one.bridge.accounts.whole.calls_without_usage for one in (made, asked)] == [0, 1]
 
 
-def test_a_record_that_cannot_be_kept_counts_for_nothing_and_is_not_tried_again() -> None:
+def test_a_record_that_must_wait_says_what_the_client_is_told_and_counts_once() -> None:
     made = Made(fail_at=1)
     with pytest.raises(LedgerFailed):
         made.entry.settle(OK)
     made.entry.settle(OK)
-    assert (made.ledger.appends, made.ledger.lines) == (1, [])
-    assert (made.bridge.accounts.whole.calls, made.bridge.accounts.in_flight("r-1")) == (0, 0)
+    assert (made.ledger.appends, made.ledger.lines, made.ledger.held) == (1, [], 1)
+    accounts = made.bridge.accounts
+    assert (accounts.whole.calls, accounts.whole.tokens, accounts.in_flight("r-1")) == (1, 7, 0)
     assert not made.entry.ended_well
+    made.ledger.mend()
+    kept = {name: made.record[name] for name in ("status", "http_status", "error_code", "usage_source")}
+    assert kept == {
+        "status": "upstream_error", "http_status": 500, "error_code": "ledger_unavailable", "usage_source": "provider",
+    }  # fmt: skip
+    assert made.record["usage"]["total_tokens"] == 7
 
 
-def test_where_the_record_is_lost_the_failure_shown_is_that() -> None:
-    shown = Made(fail_at=1).entry.settle_failure(Refused("x"))
-    assert isinstance(shown, LedgerFailed)
-    for settle in (Entry.settle_cancelled, Entry.settle_lost):
-        settle(Made(fail_at=1).entry)
+@pytest.mark.parametrize("settle", [Entry.settle_cancelled, Entry.settle_lost])
+def test_a_record_that_must_wait_keeps_an_end_that_was_no_success(settle: Callable[[Entry], None]) -> None:
+    plain, waits = Made(), Made(fail_at=1)
+    settle(plain.entry)
+    settle(waits.entry)
+    assert waits.ledger.lines == []
+    waits.ledger.mend()
+    assert waits.record == plain.record
+
+
+def test_where_the_record_must_wait_the_failure_shown_is_that() -> None:
+    assert isinstance(Made(fail_at=1).entry.settle_failure(Refused("x")), LedgerFailed)
+
+
+def test_a_refusal_for_want_of_a_record_is_itself_recorded_as_one() -> None:
+    made, refusal = Made(fail_at=1), Unrecordable("x", code="ledger_unavailable")
+    assert made.entry.settle_failure(refusal) is refusal
+    made.ledger.mend()
+    found = made.record
+    assert (found["status"], found["http_status"], found["error_code"]) == (
+        "refused",
+        503,
+        "ledger_unavailable",
+    )
+
+
+def test_a_refusal_that_is_not_even_held_does_not_count() -> None:
+    made = Made(fail_at=1)
+    made.ledger.hold = lambda line, *, admitted: admitted
+    made.entry.settle_failure(Unrecordable("x"))
+    assert (made.bridge.accounts.whole.calls, made.bridge.accounts.in_flight("r-1")) == (0, 0)
 
 
 def test_names_and_aliases_are_bounded_and_a_secret_at_the_cut_leaves_nothing() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 
-from osmosis_bridge.errors import BridgeError, LedgerFailed, Refused, UpstreamFailed, encode_error
+from osmosis_bridge.errors import (
+    BridgeError,
+    LedgerFailed,
+    Refused,
+    Unrecordable,
+    UpstreamFailed,
+    encode_error,
+)
 
 
 def test_the_body_is_openais_error_object() -> None:
@@ -21,9 +28,9 @@ def test_what_is_not_known_is_null_in_the_body() -> None:
 
 
 def test_each_kind_has_its_status_and_says_whose_doing_it_is() -> None:
-    kinds = (BridgeError("x"), Refused("x"), UpstreamFailed("x"), LedgerFailed("x"))
+    kinds = (BridgeError("x"), Refused("x"), UpstreamFailed("x"), LedgerFailed("x"), Unrecordable("x"))
     assert [(e.status, e.origin) for e in kinds] == [
-        (500, "bridge"), (400, "bridge"), (502, "upstream"), (500, "bridge")
+        (500, "bridge"), (400, "bridge"), (502, "upstream"), (500, "bridge"), (503, "bridge")
     ]  # fmt: skip
 
 

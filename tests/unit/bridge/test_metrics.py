@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 
-from fakes import FakeTransport, a_bridge
+import pytest
+
+from fakes import FakeLedger, FakeTransport, a_bridge
 from osmosis_bridge.call import Outcome, Usage
+from osmosis_bridge.errors import LedgerFailed
 from osmosis_bridge.metrics import Metrics
 
 
@@ -34,6 +37,8 @@ def test_figures_are_what_the_accounts_count() -> None:
         'osmosis_bridge_upstream_connections{state="open"}': 0,
         'osmosis_bridge_upstream_connections{state="idle"}': 0,
         'osmosis_bridge_upstream_connections{state="waiting"}': 0,
+        "osmosis_bridge_ledger_failing": 0,
+        "osmosis_bridge_ledger_records_waiting": 0,
         'osmosis_bridge_loop_lag_seconds{kind="last"}': 0,
         'osmosis_bridge_loop_lag_seconds{kind="max"}': 0,
     }
@@ -45,7 +50,19 @@ def test_every_metric_has_its_help_and_type_right_above_it() -> None:
     assert text.endswith("\n")
     for name, kind in re.findall(r"^# HELP (\S+) .+\n# TYPE \1 (\w+)$", text, re.MULTILINE):
         assert kind == ("counter" if name.endswith("_total") else "gauge")
-    assert len(re.findall(r"^# TYPE ", text, re.MULTILINE)) == 7
+    assert len(re.findall(r"^# TYPE ", text, re.MULTILINE)) == 9
+
+
+def test_a_ledger_that_fails_is_seen_with_the_records_that_wait() -> None:
+    transport, ledger = FakeTransport(), FakeLedger(fail_at=1)
+    bridge = a_bridge(transport, ledger)
+    with pytest.raises(LedgerFailed):
+        ledger.append(b"{}")
+    for _ in range(2):
+        ledger.hold(b"{}", admitted=True)
+    found = figures(Metrics(bridge, transport).text())
+    assert found["osmosis_bridge_ledger_failing"] == 1
+    assert found["osmosis_bridge_ledger_records_waiting"] == 2
 
 
 def test_connections_are_what_the_transport_says() -> None:

@@ -15,6 +15,7 @@ from asgi_bridge import TOKEN, Served, error_of
 from fakes import FOREVER, SSE, Answer, FakeLedger, FakeTransport, a_log, completion, request
 from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.errors import LedgerFailed
+from osmosis_bridge.ledger import Trouble
 from osmosis_bridge.transcripts import Transcripts
 
 USAGE = {
@@ -283,9 +284,21 @@ def test_without_keep_transcripts_there_are_none() -> None:
     assert (refused.status_code, error_of(refused)["code"]) == (404, "no_transcripts")
 
 
-def test_totals_that_a_lost_record_makes_wrong_are_not_told() -> None:
+def test_totals_are_told_once_their_records_are_kept() -> None:
     served = Served(ledger=FakeLedger(fail_at=1))
     assert served.ask("POST", "/v1/rollouts/r-1/chat/completions", content=request()).status_code == 500
     refused = served.ask("POST", "/v1/rollouts/r-1/close")
-    assert (refused.status_code, error_of(refused)["code"]) == (500, "ledger_unavailable")
-    assert served.ask("POST", "/v1/rollouts/r-2/close").status_code == 200
+    assert (refused.status_code, error_of(refused)["code"]) == (503, "ledger_unavailable")
+    served.ledger.mend()
+    assert served.ask("POST", "/v1/rollouts/r-1/close").json()["calls"] == 1
+
+
+def test_a_bridge_whose_ledger_fails_is_not_healthy_and_says_why_without_the_files_name() -> None:
+    served = Served()
+    assert served.ask("GET", "/health", bearer=None).json() == {"status": "ok"}
+    served.ledger.trouble = Trouble("/private/calls.jsonl", "cannot be written: Read-only file system", "x")
+    response = served.ask("GET", "/health", bearer=None)
+    assert response.status_code == 503
+    assert response.json() == {
+        "status": "failing", "reason": "the ledger cannot be written: Read-only file system",
+    }  # fmt: skip

@@ -27,6 +27,7 @@ from fakes import (
     sse,
 )
 from osmosis_bridge.dialects.chat import CHAT_DIALECT
+from osmosis_bridge.ledger import Trouble
 from osmosis_bridge.policy import Policy, admit
 from osmosis_bridge.serve import Bridge
 from osmosis_bridge.upstream import Reason, TransportError
@@ -495,11 +496,33 @@ def test_a_cancelled_call_whose_record_is_refused_still_closes_the_upstream() ->
 # --- the ledger refuses, or we are at fault
 
 
-def test_without_a_record_a_plain_call_is_a_500_and_counts_for_nothing() -> None:
+def test_while_its_record_waits_a_plain_call_is_a_500_that_counts_and_is_not_to_be_sent_again() -> None:
     seen = Seen(Answer([completion(usage=USAGE)]), ledger=FakeLedger(fail_at=1))
     assert (seen.reply.status, seen.error["code"], seen.ledger.lines) == (500, "ledger_unavailable", [])
     assert b"56" not in seen.reply.body
-    assert seen.bridge.accounts.whole.calls == 0
+    assert seen.reply.headers[b"x-should-retry"] == b"false"
+    assert (seen.bridge.accounts.whole.calls, seen.bridge.accounts.whole.tokens) == (1, 15)
+    seen.ledger.mend()
+    assert (seen.ledger.records[0]["usage"], seen.ledger.records[0]["http_status"]) == (USAGE, 500)
+
+
+def test_while_no_record_can_be_kept_nothing_is_sent_and_a_client_may_come_back() -> None:
+    ledger = FakeLedger(fail_from=1)
+    ledger.trouble = Trouble("/x/calls.jsonl", "cannot be written: No space left on device", "make room")
+    seen = Seen(Answer([completion(usage=USAGE)]), ledger=ledger)
+    assert (seen.reply.status, seen.error["code"], seen.error["type"]) == (
+        503,
+        "ledger_unavailable",
+        "server_error",
+    )
+    assert all(
+        word in seen.error["message"] for word in ("/x/calls.jsonl", "No space left on device", "make room")
+    )
+    assert seen.reply.headers[b"retry-after"] == b"1"
+    assert b"x-should-retry" not in seen.reply.headers
+    assert seen.transport.sent == []
+    ledger.mend()
+    assert [(record["status"], record["http_status"]) for record in ledger.records] == [("refused", 503)]
 
 
 def test_without_a_record_a_stream_ends_with_an_error_event() -> None:
@@ -516,10 +539,13 @@ def test_without_a_record_a_refusal_and_a_providers_error_are_a_500_too() -> Non
         assert (seen.reply.status, seen.error["code"]) == (500, "ledger_unavailable")
 
 
-def test_a_record_that_was_lost_is_logged() -> None:
+def test_a_call_whose_record_waits_is_logged_as_its_client_saw_it() -> None:
     kept = CapturingLogger()
     Seen(Answer([completion()]), ledger=FakeLedger(fail_at=1), log=a_log(kept))
-    assert [(call.method_name, call.kwargs["event"]) for call in kept.calls] == [("error", "record lost")]
+    (line,) = kept.calls
+    assert (line.kwargs["event"], line.kwargs["http_status"], line.kwargs["error_code"]) == (
+        "call", 500, "ledger_unavailable"
+    )  # fmt: skip
 
 
 def test_every_call_is_logged_in_one_line_at_its_end() -> None:

@@ -39,7 +39,6 @@ class Scene:
         self.cancelled: list[str] = []
         self.watcher = Watcher()
         self.tail = self
-        self.tail_resets = 0
         items = iter([WorkItem(number, 0) for number in range(rows)])
         means = Means(
             attempts=cast("Any", self),
@@ -63,10 +62,6 @@ class Scene:
 
     async def settle(self, rollout: Rollout) -> Ended:
         return self._ended[rollout.rollout_id]
-
-    # As the ledger's tail:
-    def writer_changed(self) -> None:
-        self.tail_resets += 1
 
     # As the server's keeper and client:
     async def is_dead(self, server: Any) -> bool:
@@ -283,7 +278,6 @@ def test_a_dead_bridge_is_replaced_and_what_it_failed_runs_again() -> None:
     assert {statuses[-1] for statuses in scene.statuses.values()} == {"success"}
     assert scene.statuses[2] == ["cancelled", "success"]
     assert scene.watcher.stages == ["restarting the bridge"] * 2
-    assert scene.tail_resets == 2
 
 
 def test_rollouts_without_a_bridge_are_told_to_end_before_the_next_one_begins() -> None:

@@ -84,6 +84,12 @@ def test_a_renamed_ledger_is_followed_and_foreign_lines_passed_over(tmp_path: Pa
         ([{"status": "truncated"}], True),
         ([{"status": "upstream_error", "http_status": 400}], False),
         ([{"status": "refused", "http_status": 400}], False),
+        ([{"status": "refused", "http_status": 503, "error_code": "ledger_unavailable"}], True),
+        ([{"status": "upstream_error", "http_status": 500, "error_code": "ledger_unavailable"}], True),
+        (
+            [{"status": "refused", "http_status": 503, "error_code": "ledger_unavailable"}, {"status": "ok"}],
+            False,
+        ),
         ([{"status": "cancelled"}], False),
         ([{"status": "upstream_error", "http_status": 503}, {"status": "ok"}], False),
         ([{"status": "ok"}, {"status": "upstream_error", "http_status": 503}], True),
@@ -112,6 +118,8 @@ def test_who_waits_for_the_provider_is_known_while_it_does(tmp_path: Path) -> No
     add(path, refused("a"), refused("a", 503), refused("b", 400), call("c", status="ok"))
     assert tail.waits() == Waits(refusals=2, waiting=1, status=503)
     add(path, call("a", status="ok"))
+    assert tail.waits() == Waits(refusals=2, waiting=0, status=503)
+    add(path, refused("b", 500, error_code="ledger_unavailable"))
     assert tail.waits() == Waits(refusals=2, waiting=0, status=503)
     add(path, refused("c"))
     tail.take("c")
@@ -148,6 +156,34 @@ def test_retries_of_a_rollout_are_counted_with_the_time_between() -> None:
     assert retries_of([]) == Retries()
 
 
+def test_half_a_line_that_its_writer_cut_off_is_forgotten_however_often_it_was_seen(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.touch()
+    tail = LedgerTail(path)
+    tail.expect("a")
+    for seq in (1, 2):
+        whole = path.stat().st_size
+        add(path, call("a", seq=99), end="")
+        assert tail.waits() == tail.waits() == Waits()
+        os.truncate(path, whole)
+        add(path, call("a", seq=seq))
+    assert [found["seq"] for found in tail.take("a")] == [1, 2]
+    tail.close()
+
+
+def test_a_line_longer_than_what_is_read_at_once_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmosis_runner.ledger_tail.CHUNK", 16)
+    path = tmp_path / "calls.jsonl"
+    path.touch()
+    tail = LedgerTail(path)
+    tail.expect("a")
+    add(path, call("a", seq=1, padding="x" * 200), call("a", seq=2))
+    assert [found["seq"] for found in tail.take("a")] == [1, 2]
+    tail.close()
+
+
 def test_half_a_line_that_a_dead_bridge_left_is_not_taken_for_a_beginning(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     add(path, call("a"))
@@ -158,7 +194,6 @@ def test_half_a_line_that_a_dead_bridge_left_is_not_taken_for_a_beginning(tmp_pa
     add(path, call("a", seq=2), end="")
     assert tail.waits() == Waits()
     os.truncate(path, whole)
-    tail.writer_changed()
     add(path, call("a", seq=3))
     assert [found["seq"] for found in tail.take("a")] == [1, 3]
     tail.close()

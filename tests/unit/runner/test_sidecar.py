@@ -101,9 +101,10 @@ def test_a_dead_bridge_is_described() -> None:
 
 
 def test_a_ledger_that_cannot_be_written_is_named_with_the_reason() -> None:
-    error = {"error": {"message": "no space left on device", "code": "ledger_unavailable"}}
-    with pytest.raises(SidecarError, match=r"cannot write /x/calls\.jsonl: no space left on device; .* safe"):
-        closing((500, error))
+    message = "the ledger '/x/calls.jsonl' cannot be written: No space left on device; make room on its disk"
+    error = {"error": {"message": message, "code": "ledger_unavailable"}}
+    with pytest.raises(SidecarError, match=rf"^{message}; .* safe"):
+        closing((503, error))
 
 
 def test_what_an_open_rollout_said_is_heard_once_and_forgotten_when_it_is_closed(tmp_path: Path) -> None:
