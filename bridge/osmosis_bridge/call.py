@@ -81,7 +81,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a call ended."""
+    """How a call ended; `served_model` and `system_fingerprint` are the provider's words for what answered."""
 
     status: Status
     http_status: int | None = None
@@ -91,6 +91,8 @@ class Outcome(msgspec.Struct, frozen=True):
     usage_source: UsageSource | None = None
     cost_usd: float | None = None
     replay_of: str | None = None
+    served_model: str | None = None
+    system_fingerprint: str | None = None
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,6 +108,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     lane: str
     model: str
     provider: str
+    endpoint: str | None = None
+    served_model: str | None = None
+    system_fingerprint: str | None = None
     ttft_ms: float | None = None
     alias: str | None = None
     stream: bool | None = None

@@ -106,6 +106,7 @@ class Bridge:
             provider=self.target.provider,
             model=self.target.model,
             lane=self.target.lane,
+            endpoint=self.target.endpoint.shown_origin if self.target.lane == "wire" else None,
             ledger=self.ledger,
             accounts=self.accounts,
             redactor=self.redactor,

@@ -70,6 +70,7 @@ def _facts(item: Item) -> list[tuple[str, str]]:
         ("Label", _text(osmosis, "label")),
         ("Metrics", _pairs(_mapping(osmosis, "sample_metrics"))),
         ("Model", _text(agent, "model_name")),
+        ("Served Model", ", ".join(_others_that_served(item.trajectory))),
         ("Prompt", "" if item.trajectory else item.prompt),
         ("Trajectory", "" if item.trajectory else "none was kept"),
         ("Note", _text(item.trajectory, "notes")),
@@ -80,6 +81,15 @@ def _facts(item: Item) -> list[tuple[str, str]]:
         *((label, str(path)) for label, path in item.files),
     ]
     return [(label, text) for label, text in rows if text]
+
+
+def _others_that_served(trajectory: Mapping[str, object]) -> list[str]:
+    """Models that by the provider's word answered calls and are not the one asked for, each once."""
+    asked = _text(_mapping(trajectory, "agent"), "model_name")
+    calls = [_mapping(step, "metrics") for step in _objects(trajectory, "steps")]
+    calls += _objects(_mapping(trajectory, "extra", "osmosis"), "unmatched_calls")
+    served = dict.fromkeys(_text(_mapping(call, "extra"), "served_model") for call in calls)
+    return [name for name in served if name and not f"/{asked}".endswith(f"/{name}")]
 
 
 def _error(record: JournalRecord) -> str:

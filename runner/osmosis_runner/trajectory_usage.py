@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from osmosis_runner.jsontext import JsonObject, JsonValue
 
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_KEPT = ("ttft_ms", "duration_ms", "call_id", "served_model", "system_fingerprint")
 
 
 def call_metrics(call: Mapping[str, JsonValue]) -> JsonObject:
@@ -20,7 +21,7 @@ def call_metrics(call: Mapping[str, JsonValue]) -> JsonObject:
     cost = _number(call.get("cost_usd"))
     if cost is not None:
         found["cost_usd"] = cost
-    extra: JsonObject = {name: call[name] for name in ("ttft_ms", "duration_ms", "call_id") if name in call}
+    extra: JsonObject = {name: call[name] for name in _KEPT if name in call}
     if (context := context_tokens(call)) is not None:
         extra["context_tokens"] = context
     if (reasoning := _whole(usage.get("reasoning_tokens"))) is not None:

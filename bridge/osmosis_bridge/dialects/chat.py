@@ -17,7 +17,7 @@ from msgspec import Raw
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.alias import with_alias
 from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, Body, Reading, read_body, split_or_none, value_of
-from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import CHAT, Envelope
@@ -38,14 +38,13 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     found = read_body(body)
     if found is None:
         raise no_json(body, redactor)
-    if is_error(found):
-        raise in_band_failure(value_of(body), redactor)
-    if found.choices is None:
-        failure = in_band_failure(value_of(body), redactor)
-        failure.code = failure.code or "invalid_upstream_reply"
-        raise failure
     reading = Reading()
     reading.take(found)
+    if found.choices is None or is_error(found):
+        failure = in_band_failure(value_of(body), redactor)
+        if not is_error(found):
+            failure.code = failure.code or "invalid_upstream_reply"
+        raise AnswerFailed(failure, reading.outcome("upstream_error", None))
     status, code = ("upstream_error", "finish_reason_error") if reading.erred else ("ok", None)
     return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), reading.outcome(
         status, 200, code

@@ -38,6 +38,7 @@ class Body(msgspec.Struct, gc=False):
     error: Raw = ABSENT
     object: Raw = ABSENT
     x_groq: Raw = ABSENT
+    system_fingerprint: Raw = ABSENT
 
 
 _decode = msgspec.json.Decoder(Body).decode
@@ -47,17 +48,33 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 class Reading:
     """What has been read of one completion so far: usage, finish reasons, which choices are still open."""
 
-    __slots__ = ("_choice_usage", "_finished", "_seen", "_usage", "_x_groq", "choice_error", "erred")
+    __slots__ = (
+        "_choice_usage",
+        "_fingerprint",
+        "_finished",
+        "_seen",
+        "_served",
+        "_usage",
+        "_x_groq",
+        "choice_error",
+        "erred"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._usage = self._choice_usage = self._x_groq = b"null"
         self._seen: set[bytes] = set()
         self._finished: dict[bytes, str] = {}
+        self._served: str | None = None
+        self._fingerprint: str | None = None
         self.erred = False
         self.choice_error = b"null"
 
     def take(self, body: Body) -> None:
-        """Read one reply or chunk."""
+        """Read one reply or chunk; of the model's names the first one stands."""
+        if self._served is None and body.model is not ABSENT:
+            self._served = said_name(bytes(body.model))
+        if self._fingerprint is None and body.system_fingerprint is not ABSENT:
+            self._fingerprint = said_name(bytes(body.system_fingerprint))
         usage = bytes(body.usage)
         if usage != b"null":
             self._usage = usage
@@ -103,6 +120,8 @@ class Reading:
             usage=usage,
             usage_source="missing" if usage is None else "provider",
             cost_usd=cost,
+            served_model=self._served,
+            system_fingerprint=self._fingerprint,
         )
 
 
@@ -125,6 +144,7 @@ def read_body(data: bytes) -> Body | None:
         error=_raw(fields.get("error")),
         object=_raw(fields.get("object")),
         x_groq=_raw(fields.get("x_groq")),
+        system_fingerprint=_raw(fields.get("system_fingerprint")),
     )
 
 
@@ -160,6 +180,11 @@ def split_or_none(data: bytes) -> dict[str, Raw] | None:
 def _member(raw: bytes, name: str) -> bytes:
     fields = split_or_none(raw) if raw[:1] == b"{" else None
     return bytes(fields[name]) if fields and name in fields else b"null"
+
+
+def said_name(raw: bytes) -> str | None:
+    """What a JSON text calls something: None where it is empty or no string."""
+    return (text_of(raw) or None) if raw[:1] == b'"' else None
 
 
 def text_of(raw: bytes) -> str:

@@ -10,12 +10,27 @@ from collections.abc import Mapping
 
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.stream import Stream
-from osmosis_bridge.errors import BridgeError
+from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import Envelope
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import encode_event
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class AnswerFailed(UpstreamFailed):
+    """A reply that came whole and tells of a failure; `outcome` is what it says of the call beside that: its usage."""
+
+    def __init__(self, failure: UpstreamFailed, outcome: Outcome) -> None:
+        super().__init__(
+            failure.message,
+            code=failure.code,
+            status=failure.status,
+            param=failure.param,
+            type=failure.type,
+            headers=failure.headers,
+        )
+        self.outcome = outcome
 
 
 class Dialect(ABC):
@@ -36,7 +51,7 @@ class Dialect(ABC):
     def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
         """A plain reply that came with HTTP 2xx: what is passed on, and how the call ended.
 
-        Raises `UpstreamFailed` where the body is an error or no answer at all.
+        Raises `UpstreamFailed` where the body is an error or no answer at all, an `AnswerFailed` where it can be read.
         """
 
     @abstractmethod

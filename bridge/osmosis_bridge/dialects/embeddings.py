@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY
-from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, said_name
+from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
 from osmosis_bridge.dialects.members import FieldReader
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.typed import BOM, no_answer
@@ -35,7 +35,7 @@ class EmbeddingsDialect(Dialect):
         """The reply, its `model` the client's own name."""
         body = body.removeprefix(BOM)
         found = _read_body(body)
-        if found is None or bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
+        if found is None:
             raise no_answer(body, redactor, {})
         usage, cost = read_usage(bytes(found.usage))
         outcome = Outcome(
@@ -44,7 +44,10 @@ class EmbeddingsDialect(Dialect):
             usage=usage,
             usage_source="missing" if usage is None else "provider",
             cost_usd=cost,
+            served_model=said_name(bytes(found.model)),
         )
+        if bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
+            raise AnswerFailed(no_answer(body, redactor, {}), outcome)
         return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), outcome
 
     def open_stream(self, admitted: Admitted, redactor: Redactor) -> Stream:

@@ -19,8 +19,8 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome, Status
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, value_of
-from osmosis_bridge.dialects.dialect import Dialect, Headers
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, said_name, value_of
+from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect, Headers
 from osmosis_bridge.dialects.members import FieldReader
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.typed import BOM, TypedEvent, TypedStream, no_answer, told_failure, word_of
@@ -71,14 +71,16 @@ _read_message = FieldReader(Message)
 class MessageReading:
     """What has been read of one message: its usage so far, and why it stopped."""
 
-    __slots__ = ("_stop", "_usage")
+    __slots__ = ("_served", "_stop", "_usage")
 
     def __init__(self) -> None:
+        self._served: str | None = None
         self._usage = MessagesUsage()
         self._stop: str | None = None
 
-    def take(self, stop_reason: bytes, usage: bytes) -> None:
-        """Read a stop reason and a part of the usage, as JSON texts; null says nothing."""
+    def take(self, stop_reason: bytes, usage: bytes, model: bytes = b"null") -> None:
+        """Read a stop reason, a part of the usage and the model, as JSON texts; null says nothing."""
+        self._served = self._served or said_name(model)
         self._stop = word_of(stop_reason) or self._stop
         if usage != b"null":
             self._usage.take(usage)
@@ -99,6 +101,7 @@ class MessageReading:
             usage=usage,
             usage_source="missing" if usage is None else "provider",
             cost_usd=cost,
+            served_model=self._served,
         )
 
 
@@ -109,10 +112,12 @@ class MessagesDialect(Dialect):
         """The message, its `model` the client's own name."""
         body = body.removeprefix(BOM)
         found = _read_message(body)
-        if found is None or bytes(found.error) not in FALSY or bytes(found.content)[:1] != b"[":
+        if found is None:
             raise no_answer(body, redactor, _STATUSES)
         reading = MessageReading()
-        reading.take(bytes(found.stop_reason), bytes(found.usage))
+        reading.take(bytes(found.stop_reason), bytes(found.usage), bytes(found.model))
+        if bytes(found.error) not in FALSY or bytes(found.content)[:1] != b"[":
+            raise AnswerFailed(no_answer(body, redactor, _STATUSES), reading.outcome("upstream_error", None))
         passed_on = with_alias(body, bytes(found.model), admitted.alias_json)
         return redactor.scrub(passed_on), reading.outcome("ok", 200)
 
@@ -163,7 +168,7 @@ class MessagesStream(TypedStream):
             return self._take_stop(event, data)
         if kind == "message_start":
             message = _read_message(bytes(found.message)) or Message()
-            self._reading.take(bytes(message.stop_reason), bytes(message.usage))
+            self._reading.take(bytes(message.stop_reason), bytes(message.usage), bytes(message.model))
             data = with_alias(data, bytes(message.model), self._admitted.alias_json, "message")
         elif kind == "message_delta":
             delta = _read_message(bytes(found.delta)) or Message()

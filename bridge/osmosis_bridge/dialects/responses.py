@@ -17,8 +17,8 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome, Status
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, value_of
-from osmosis_bridge.dialects.dialect import Dialect
+from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, said_name, value_of
+from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
 from osmosis_bridge.dialects.members import FieldReader, replaced
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.dialects.typed import BOM, TypedEvent, TypedStream, no_answer, told_failure, word_of
@@ -72,14 +72,16 @@ _read_details = FieldReader(_Details)
 class ResponseReading:
     """What has been read of one response: its usage and how it ended."""
 
-    __slots__ = ("_finish", "_usage")
+    __slots__ = ("_finish", "_served", "_usage")
 
     def __init__(self) -> None:
+        self._served: str | None = None
         self._usage = b"null"
         self._finish: str | None = None
 
     def take(self, response: Response) -> None:
         """Read a response, as far as it has come."""
+        self._served = self._served or said_name(bytes(response.model))
         if bytes(response.usage) != b"null":
             self._usage = bytes(response.usage)
         details = bytes(response.incomplete_details)
@@ -99,6 +101,7 @@ class ResponseReading:
             usage=usage,
             usage_source="missing" if usage is None else "provider",
             cost_usd=cost,
+            served_model=self._served,
         )
 
 
@@ -109,12 +112,14 @@ class ResponsesDialect(Dialect):
         """The response, its `model` the client's own name; one that failed is an error."""
         body = body.removeprefix(BOM)
         found = _read_response(body)
-        if found is None or bytes(found.output)[:1] != b"[":
+        if found is None:
             raise no_answer(body, redactor, _STATUSES)
-        if _failed(found):
-            raise _failure_of(found, redactor)
         reading = ResponseReading()
         reading.take(found)
+        answers = bytes(found.output)[:1] == b"["
+        if not answers or _failed(found):
+            failure = _failure_of(found, redactor) if answers else no_answer(body, redactor, _STATUSES)
+            raise AnswerFailed(failure, reading.outcome("upstream_error", None))
         passed_on = with_alias(body, bytes(found.model), admitted.alias_json)
         return redactor.scrub(passed_on), reading.outcome("ok", 200)
 

@@ -123,9 +123,14 @@ class Endpoint:
         return "https" if self.tls else "http"
 
     @property
+    def shown_origin(self) -> str:
+        """Scheme, host and port, the port only where it is not the scheme's own."""
+        return f"{self.scheme}://{self.authority.decode('ascii')}"
+
+    @property
     def url_for_display(self) -> str:
         """The URL without its query, for logs and messages."""
-        return f"{self.scheme}://{self.authority.decode('ascii')}{self.prefix.decode('ascii')}"
+        return self.shown_origin + self.prefix.decode("ascii")
 
     def target(self, path: bytes) -> bytes:
         """The request target for a path under this endpoint: base path, path, then the queries of both."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -86,9 +87,117 @@ def test_a_plain_reply_is_passed_on_and_recorded() -> None:
         "call_id": "call-1", "rollout_id": "r-1", "seq": 1, "started_at": "2023-11-14T22:13:20.000Z",
         "duration_ms": 0.0,
         "status": "ok", "dialect": "chat", "lane": "wire", "model": "up/real", "provider": "fake", "alias": "mine",
-        "stream": False, "http_status": 200, "finish_reasons": ["stop"], "usage": USAGE, "usage_source": "provider",
-        "cost_usd": 0.25, "stripped": ["api_key"], "forwarded": ["seed"],
+        "endpoint": "http://127.0.0.1:9", "served_model": "up/real", "stream": False, "http_status": 200,
+        "finish_reasons": ["stop"], "usage": USAGE, "usage_source": "provider", "cost_usd": 0.25,
+        "stripped": ["api_key"], "forwarded": ["seed"],
     }  # fmt: skip
+
+
+def told(dialect: str, reply: dict[str, Any], *, status: int = 200) -> dict[str, Any]:
+    """The record of a plain call of any dialect."""
+    transport, ledger = FakeTransport(Answer([json.dumps(reply).encode()], status=status)), FakeLedger()
+    body = json.dumps({"messages": [], "input": "x", "prompt": "x"}).encode()
+    call = msgspec.structs.replace(a_call(body), dialect=dialect)
+    run_in_virtual_time(a_bridge(transport, ledger).serve(call, FakeReply()))
+    return ledger.records[0]
+
+
+COUNTS = {
+    "prompt_tokens": 1,
+    "completion_tokens": 2,
+    "input_tokens": 1,
+    "output_tokens": 2,
+    "total_tokens": 3,
+}
+CHOICES = [{"index": 0, "message": {"content": "a"}, "text": "a", "finish_reason": "stop"}]
+REPLIES: dict[str, dict[str, Any]] = {
+    "chat": {"choices": CHOICES, "system_fingerprint": "fp_1"},
+    "completions": {"choices": CHOICES},
+    "responses": {"output": [], "status": "completed"},
+    "messages": {"content": [], "stop_reason": "end_turn"},
+    "embeddings": {"data": []},
+}
+
+
+@pytest.mark.parametrize("dialect", REPLIES)
+def test_the_record_says_which_model_answered_by_the_providers_word(dialect: str) -> None:
+    reply = {**REPLIES[dialect], "usage": COUNTS}
+    record = told(dialect, {**reply, "model": "real-2024"})
+    assert (record["status"], record["served_model"]) == ("ok", "real-2024")
+    assert record.get("system_fingerprint") == reply.get("system_fingerprint")
+    for none in ("", None, 7, {"a": 1}):
+        assert "served_model" not in told(dialect, {**reply, "model": none})
+    long = told(dialect, {**reply, "model": "x" * 190 + "the-secret-key"})["served_model"]
+    assert len(long) == 200
+    assert "the-" not in long
+
+
+@pytest.mark.parametrize("dialect", REPLIES)
+def test_a_reply_that_tells_of_a_failure_still_counts_what_it_used(dialect: str) -> None:
+    failed = {"model": "real", "usage": COUNTS, "error": {"message": "no", "code": "server_error"}}
+    for reply in (failed, {**REPLIES[dialect], **failed}):
+        record = told(dialect, reply)
+        assert (record["status"], record["served_model"]) == ("upstream_error", "real")
+        assert (record["usage"]["total_tokens"], record["usage_source"]) == (3, "provider")
+        assert "usage" not in told(dialect, {**reply, "usage": None})
+        assert "usage_source" not in told(dialect, {**reply, "usage": None})
+
+
+@pytest.mark.parametrize("status", ["failed", "incomplete"])
+def test_a_response_that_was_not_completed_counts_what_it_used(status: str) -> None:
+    error = {"error": {"code": "rate_limit_exceeded", "message": "x"}} if status == "failed" else {}
+    details = {"incomplete_details": {"reason": "max_output_tokens"}} if status == "incomplete" else {}
+    record = told("responses", {"output": [], "status": status, "usage": COUNTS, **error, **details})
+    assert record["usage"]["total_tokens"] == 3
+    expected = ("upstream_error", 429, ["failed"]) if error else ("ok", 200, ["max_output_tokens"])
+    assert (record["status"], record["http_status"], record["finish_reasons"]) == expected
+
+
+def test_of_a_stream_the_first_model_and_fingerprint_that_are_told_stand() -> None:
+    opening = delta("a", model="", system_fingerprint=None)
+    second = delta("b", model="real-1", system_fingerprint="fp_1")
+    seen = streamed(sse(opening, second, delta(finish="stop", model="real-2", system_fingerprint="fp_2")))
+    assert (seen.record["served_model"], seen.record["system_fingerprint"]) == ("real-1", "fp_1")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "events"),
+    [
+        (
+            "responses",
+            [
+                {"type": "response.created", "response": {"model": "real-1"}},
+                {"type": "response.completed", "response": {"model": "real-2", "status": "completed"}},
+            ],
+        ),
+        (
+            "messages",
+            [
+                {"type": "message_start", "message": {"model": "real-1"}},
+                {"type": "message_delta", "delta": {"stop_reason": "end_turn", "model": "real-2"}},
+                {"type": "message_stop"},
+            ],
+        ),
+    ],
+)
+def test_of_typed_events_the_first_model_that_is_told_stands(dialect: str, events: list[Any]) -> None:
+    ledger = FakeLedger()
+    call = msgspec.structs.replace(
+        a_call(json.dumps({"stream": True, "input": "x", "messages": []}).encode()), dialect=dialect
+    )
+    transport = FakeTransport(Answer([sse(*events, done=False)], headers=SSE))
+    run_in_virtual_time(a_bridge(transport, ledger).serve(call, FakeReply()))
+    assert (ledger.records[0]["status"], ledger.records[0]["served_model"]) == ("ok", "real-1")
+
+
+def test_a_translator_of_ours_is_no_provider_that_says_what_answered_or_where() -> None:
+    ledger = FakeLedger()
+    bridge = a_bridge(FakeTransport(Answer([completion(usage=USAGE)])), ledger)
+    native = msgspec.structs.replace(bridge.target, lane="native")
+    bridge = replace(bridge, target=native)
+    run_in_virtual_time(bridge.serve(a_call(request()), FakeReply()))
+    assert ledger.records[0]["lane"] == "native"
+    assert not ledger.records[0].keys() & {"endpoint", "served_model"}
 
 
 def test_the_provider_is_sent_the_admitted_body_with_the_operators_headers_only() -> None:

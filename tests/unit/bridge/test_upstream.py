@@ -96,6 +96,7 @@ def test_a_url_is_displayed_without_its_query() -> None:
     shown = Endpoint.parse("https://h:8443/v1?key=secret").url_for_display
     assert shown == "https://h:8443/v1"
     assert Endpoint.parse("http://[::1]:80/a").url_for_display == "http://[::1]/a"
+    assert Endpoint.parse("https://h:8443/v1?key=secret").shown_origin == "https://h:8443"
 
 
 @pytest.mark.parametrize("name", ["connect", "idle", "total", "slot"])

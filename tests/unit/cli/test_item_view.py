@@ -79,6 +79,18 @@ def test_facts_tell_the_reward_the_label_the_tokens_and_the_files() -> None:
     }
 
 
+def test_a_model_that_answered_in_place_of_the_one_asked_for_is_named() -> None:
+    def served(*names: str) -> str | None:
+        calls = [{**call(place, 40, 8), "served_model": name} for place, name in enumerate(names)]
+        return dict(viewed(trajectory(*calls)).rows).get("Served Model")
+
+    assert served("tiny", "tiny") is None
+    assert served("local/tiny") is None
+    assert served("tiny-2024", "other") == "tiny-2024, other"
+    # As many calls as steps, or not.
+    assert served("ny", "tiny", "ny") == "ny"
+
+
 def test_calls_of_which_the_step_is_unknown_are_listed_at_the_end() -> None:
     last = viewed(trajectory(call(1, 40, 8), call(2, 50, 2), call(3, 60, 1))).sections[-1]
     assert last.title == "Calls to the model"

@@ -6,6 +6,7 @@ from osmosis_runner.trajectory_usage import call_metrics, context_tokens, figure
 
 CALL: dict[str, Any] = {
     "call_id": "c1", "status": "ok", "usage_source": "provider", "ttft_ms": 3.5, "duration_ms": 9, "cost_usd": 0.25,
+    "served_model": "m-1", "system_fingerprint": "fp", "model": "m",
     "usage": {
         "prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 16, "cached_tokens": 2, "reasoning_tokens": 1,
     },
@@ -17,6 +18,7 @@ def test_a_calls_record_becomes_step_metrics() -> None:
         "prompt_tokens": 10, "completion_tokens": 4, "cached_tokens": 2, "cost_usd": 0.25,
         "extra": {
             "ttft_ms": 3.5, "duration_ms": 9, "call_id": "c1", "context_tokens": 16, "reasoning_tokens": 1,
+            "served_model": "m-1", "system_fingerprint": "fp",
         },
     }  # fmt: skip
 
