@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from osmosis_bridge.bearers import RUN, Caller, identify, valid_rollout_id
+from osmosis_bridge.bearers import ROLLOUT_ID_RULE, RUN, Caller, identify, valid_rollout_id
 from osmosis_bridge.call import Call
 from osmosis_bridge.departure import DEPARTURE, Departure, watched
 from osmosis_bridge.dialects.dialect import Dialect
@@ -93,7 +93,7 @@ class Gate:
         named = in_path if in_path is not None else (None if raw is None else raw.decode("latin-1"))
         if named is not None and not valid_rollout_id(named):
             raise Refused(
-                "a rollout id is one path segment of letters, digits, '.', '_' and '-', at most 128",
+                f"a rollout id is {ROLLOUT_ID_RULE}",
                 code="invalid_rollout_id",
             )
         if caller.rollout_id is None:

@@ -13,6 +13,9 @@ from typing import Literal
 
 import msgspec
 
+ROLLOUT_ID_RULE = (
+    "one path segment of letters, digits, '.', '_' and '-', a letter or digit first, at most 128"
+)
 _PREFIX = "orb-"
 _ROLLOUT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 

@@ -85,17 +85,23 @@ def parse(
         raise ConfigError(
             "no model: give --model MODEL_PATH, for example --model local/smollm2-135m-instruct"
         )
-    token = environ.get(TOKEN_VARIABLE) or None
+    token = read_token(environ)
     config = BridgeConfig(**values, token=token, environ=MappingProxyType(dict(environ)))  # pyright: ignore[reportArgumentType] - each value was checked against its key above
-    if token is not None and (
-        len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
-    ):
-        raise ConfigError(f"{TOKEN_VARIABLE} must be at least 8 visible ASCII characters without a space")
     if token is None and not config.on_loopback:
         raise ConfigError(
             f"refusing to serve on {config.host!r} without a bearer: set {TOKEN_VARIABLE}, or serve on 127.0.0.1"
         )
     return config
+
+
+def read_token(environ: Mapping[str, str]) -> str | None:
+    """The run's bearer, None where none is set; raises `ConfigError` for one that is short or cannot be sent."""
+    token = environ.get(TOKEN_VARIABLE) or None
+    if token is not None and (
+        len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        raise ConfigError(f"{TOKEN_VARIABLE} must be at least 8 visible ASCII characters without a space")
+    return token
 
 
 def _from_file(text: str, name: str) -> dict[str, object]:

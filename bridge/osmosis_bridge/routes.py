@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from osmosis_bridge.app import Gate
-from osmosis_bridge.bearers import valid_rollout_id
+from osmosis_bridge.bearers import ROLLOUT_ID_RULE, valid_rollout_id
 from osmosis_bridge.call import DEFAULT_ALIAS
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.errors import BridgeError, Refused
@@ -166,7 +166,7 @@ def _named(request: Request) -> str:
     """The rollout in the path."""
     rollout_id = str(request.path_params["rollout_id"])
     if not valid_rollout_id(rollout_id):
-        raise Refused("not a rollout id", code="invalid_rollout_id")
+        raise Refused(f"a rollout id is {ROLLOUT_ID_RULE}", code="invalid_rollout_id")
     return rollout_id
 
 

@@ -17,6 +17,7 @@ class BridgeCommands(LazyGroup):
         "explain": Deferred(
             "osmosis_cli.explain:explain", "Show what would become of each field of a request."
         ),
+        "bearer": Deferred("osmosis_cli.bearer:bearer", "Print the bearer that is good for one rollout."),
         "conformance": Deferred(
             "osmosis_cli.conformance:conformance",
             "Try a bridge with good and broken replies and report what it does.",
