@@ -164,7 +164,7 @@ def _gather(message: dict[str, Json], delta: Mapping[str, Json]) -> None:
         message["content"] = (message.get("content") or "") + delta["content"]
     for name in ("thinking_blocks",):
         for block in cast("list[Json]", delta.get(name) or []):
-            _gather_block(message.setdefault(name, []), block)
+            gather_block(message.setdefault(name, []), block)
     for call in cast("list[dict[str, Json]]", delta.get("tool_calls") or []):
         if call.get("id"):
             kept = {name: call[name] for name in ("id", "provider_specific_fields") if name in call}
@@ -176,7 +176,7 @@ def _gather(message: dict[str, Json], delta: Mapping[str, Json]) -> None:
         ]
 
 
-def _gather_block(blocks: list[dict[str, Json]], piece: dict[str, Json]) -> None:
+def gather_block(blocks: list[dict[str, Json]], piece: dict[str, Json]) -> None:
     """Anthropic's thinking comes as pieces of text and then a signature, which ends a block."""
     kind = piece.get("type", "thinking")
     if (
