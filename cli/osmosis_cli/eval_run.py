@@ -65,7 +65,7 @@ def evaluate(invocation: Invocation, flags: RunFlags, run: Evaluate) -> int:
     given = secrets.read_secrets_file(flags["secrets_file"], out, invocation.cwd)
     typed = Typed(str(flags["config"]), repeated(flags), invocation.cwd, holds_files)
     approval = Approval(out, invocation.environ, given, typed, ask=not flags["yes"])
-    options = options_of(flags, config, workspace, invocation)
+    options = replace(options_of(flags, config, workspace, invocation), command=typed.again())
     demands = Demands(flags["fail_under"], none_failed=flags["fail_on"] == "failed")
     options = replace(options, approve=approval)
     outcome = watched(options, out, run, verbose=flags["verbose"])

@@ -132,7 +132,10 @@ def _typed(flag: str) -> str:
 
 
 def repeated(flags: RunFlags) -> tuple[str, ...]:
-    """The flags that a command to type next repeats: all that say which run it is and how to reach its model."""
+    """The flags that a command to type next repeats: which run it is, how to reach its model, what is demanded of it.
+
+    Not among them: consent to spend, and what is to become of an earlier run.
+    """
     given = {
         "--dataset-file": flags["dataset_file"],
         "--rows": flags["rows"],
@@ -148,8 +151,11 @@ def repeated(flags: RunFlags) -> tuple[str, ...]:
         "--rollout-port": flags["rollout_port"],
         "--rollout-command": shlex.join(flags["rollout_command"]) if flags["rollout_command"] else None,
         "--rollout-url": flags["rollout_url"],
+        "--fail-under": flags["fail_under"],
+        "--fail-on": flags["fail_on"],
     }
-    return tuple(word for flag, value in given.items() if value is not None for word in (flag, str(value)))
+    words = [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
+    return (*words, *(["--skip-preflight"] if flags["skip_preflight"] else []))
 
 
 FILE = click.Path(path_type=Path)

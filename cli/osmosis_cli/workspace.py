@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from osmosis_cli.errors import CLIError, Code
+from osmosis_runner.rundir import is_run
 
 MARKS = ("rollouts", "configs")
 RUNS = Path(".osmosis") / "evals"
@@ -72,11 +73,6 @@ def runs_of(root: Path) -> list[Path]:
         return []
     except OSError as error:
         raise CLIError(f"{root} cannot be listed: {error.strerror or error}.") from None
-
-
-def is_run(path: Path) -> bool:
-    """Whether a folder is a run directory: it holds a manifest or a journal."""
-    return any((path / name).is_file() for name in ("manifest.json", "events.jsonl"))
 
 
 def _checked(path: Path, run: str, known: Iterable[str]) -> Path:

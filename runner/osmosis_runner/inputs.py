@@ -29,14 +29,20 @@ _HIDDEN = "hidden sha256:"
 _SHOWN = 100
 
 
-def build_inputs(config: EvalConfig, rows: RowSet, source: SourceDigest | None) -> JsonObject:
-    """Return `manifest.inputs`; `source` is None for a rollout server that somebody else started."""
+def build_inputs(
+    config: EvalConfig, rows: RowSet, source: SourceDigest | None, endpoint: JsonObject | None = None
+) -> JsonObject:
+    """Return `manifest.inputs`; `source` is None for a rollout server that somebody else started.
+
+    `endpoint` is what `endpoint_of` tells; None leaves it out.
+    """
     rollout: JsonObject = {"name": config.rollout, "entrypoint": config.entrypoint}
     if source is not None:
         rollout["source_digest"] = source.digest
         rollout["files"] = dict(source.files)
         rollout["lock_files"] = dict(source.lock_files)
-    return {
+    pinned: JsonObject = {"endpoint": endpoint} if endpoint is not None else {}
+    return pinned | {
         "model_path": config.model_path,
         "dataset": {"sha256": rows.sha256, "selected_source_rows": rows.selection.compact()},
         "n": config.n,
@@ -65,14 +71,18 @@ def pinned_value(name: str, value: str) -> str:
 def compare_inputs(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> list[Change]:
     """Return every difference, value by value, in order of path; empty when the run may be resumed."""
     changes = list(_rollout_changes(_object(old, "rollout"), _object(new, "rollout")))
-    for key in sorted((old.keys() | new.keys()) - {"rollout"}):
+    apart = {"rollout"}
+    # A run that was recorded before endpoints were, or a route that cannot be planned, says nothing of one.
+    if "endpoint" not in old or "endpoint" not in new:
+        apart.add("endpoint")
+    for key in sorted((old.keys() | new.keys()) - apart):
         changes += _differences(key, old.get(key), new.get(key))
     return sorted(changes, key=lambda change: change.path)
 
 
 def check_resumable(
     run_name: str,
-    config_path: str,
+    command: str,
     old: Mapping[str, JsonValue],
     new: Mapping[str, JsonValue],
     *,
@@ -80,7 +90,8 @@ def check_resumable(
 ) -> Extension | None:
     """Raise `ResumeMismatch` with the differences and the commands that help, if there are any.
 
-    With `extend` attempts and rows may be added; what is added is returned, None when nothing is.
+    `command` is what was typed, without a name and without flags that say what becomes of an earlier run. With
+    `extend` attempts and rows may be added; what is added is returned, None when nothing is.
     """
     extension = extension_of(old, new)
     if extend and extension is not None:
@@ -90,18 +101,17 @@ def check_resumable(
     if changes:
         only_adds = extension is not None and not compare_inputs(widened(old, new), new)
         extensible = None if extend else only_adds
-        raise ResumeMismatch(mismatch_text(run_name, config_path, changes, extensible=extensible), changes)
+        raise ResumeMismatch(mismatch_text(run_name, command, changes, extensible=extensible), changes)
     return extension
 
 
 def mismatch_text(
-    run_name: str, config_path: str, changes: Sequence[Change], *, extensible: bool | None = False
+    run_name: str, command: str, changes: Sequence[Change], *, extensible: bool | None = False
 ) -> str:
     """Return the message of `check_resumable`.
 
     `extensible` says whether the differences only add to the run; None that it was to be extended and they do not.
     """
-    command = f"osmosis eval run {shlex.quote(config_path)}"
     only_format = all(change.path == _FORMAT_PATH for change in changes)
     reason = "was recorded by another version" if only_format else "was started with other inputs"
     lines = [f"Run {run_name!r} {reason}; nothing was changed:"]
@@ -172,6 +182,10 @@ def _difference_text(path: str, old: JsonValue, new: JsonValue) -> str:
         return f"{path} {verb} (values of secrets are not shown)"
     if path == "secret_names":
         return f"secrets.required: {_names(old)} -> {_names(new)}"
+    if path == "endpoint.origin":
+        return (
+            f"endpoint: {_shown(old)} -> {_shown(new)} (--api-base, or the provider's variable, says which)"
+        )
     if path == "dataset.sha256":
         return f"dataset content: sha256 {str(old)[:12]} -> {str(new)[:12]}"
     if path == "dataset.selected_source_rows":

@@ -1,15 +1,22 @@
 """The lock of a run: one process at a time, and whoever is refused learns who holds it.
 
 An advisory `flock` on `OUTPUT/.locks/NAME.lock`, outside the run's folder so that `--fresh` can rename that; the kernel
-drops it with its process, so a killed owner never blocks. The file holds the owner's pid, host and start.
+drops it with its process, so a killed owner never blocks. The file holds the owner's pid, host and start. It is removed
+while the lock is held: whoever has opened it before that finds, once let in, that it is no longer the one of that name,
+and asks again. So two processes never hold locks on two files of one name.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +25,8 @@ import msgspec
 from osmosis_runner.errors import RunDirError, RunLocked, StorageError
 
 LOCKS = ".locks"
+ATTEMPTS = 100
+"""Times a file that others remove is made and opened again."""
 _LONGEST_OWNER = 4096
 
 
@@ -37,9 +46,11 @@ class Owner:
 class RunLock:
     """A held lock; a context manager."""
 
-    def __init__(self, descriptor: int, owner: Owner) -> None:
+    def __init__(self, path: Path, descriptor: int, owner: Owner, made: Sequence[Path]) -> None:
         self.owner = owner
+        self._path = path
         self._descriptor = descriptor
+        self._made = made
 
     @classmethod
     def acquire(cls, output: Path, name: str, owner: Owner) -> RunLock:
@@ -49,32 +60,32 @@ class RunLock:
         """
         path = output / LOCKS / f"{name}.lock"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+            descriptor, made = _taken(path, name)
         except FileExistsError:
             raise RunDirError(f"{path.parent} is not a folder; choose another --output") from None
         except OSError as error:
             raise StorageError.of(str(path), error, "nothing was started") from None
+        lock = cls(path, descriptor, owner, made)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_owner(descriptor, owner)
-        except BlockingIOError:
-            raise _locked(path, name, descriptor) from None
         except OSError as error:
-            os.close(descriptor)
+            lock.release()
             raise StorageError.of(str(path), error, "nothing was started") from None
-        return cls(descriptor, owner)
+        return lock
 
     def release(self) -> None:
-        """Let go; idempotent."""
+        """Let go, and remove the file and the folders that were made for it and hold nothing; idempotent."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
         try:
-            # The file stays: removing it would let two processes lock two files of one name.
-            os.ftruncate(descriptor, 0)
+            with suppress(OSError):
+                self._path.unlink()
         finally:
             os.close(descriptor)
+        with suppress(OSError):
+            for folder in (self._path.parent, *self._made):
+                folder.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +109,46 @@ def lock_holder(output: Path, name: str) -> Owner | None:
         return _read_owner(descriptor) or Owner(0, "unknown", "unknown")
     finally:
         os.close(descriptor)
+    return None
+
+
+def _taken(path: Path, name: str) -> tuple[int, Sequence[Path]]:
+    """The open and locked file, and the folders made for it. Raises `RunLocked` and OSError."""
+    for _ in range(ATTEMPTS):
+        # Whoever lets go of a lock removes its file and what it made: then all is made again.
+        with suppress(FileNotFoundError):
+            made = _make_folders(path.parent)
+            descriptor = _locked_file(path, name)
+            if descriptor is not None:
+                return descriptor, made
+    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _make_folders(locks: Path) -> list[Path]:
+    """Make the folder of locks; the folders above it that had to be made too, innermost first. Raises OSError."""
+    missing = [*takewhile(lambda folder: not folder.exists(), locks.parents)]
+    try:
+        locks.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        # Said of a folder too that went away before it was looked at: then `stat` says so, or finds the next one.
+        if not stat.S_ISDIR(locks.stat().st_mode):
+            raise
+    return missing
+
+
+def _locked_file(path: Path, name: str) -> int | None:
+    """The open and locked file; None where it is no longer the one at `path`. Raises `RunLocked` and OSError."""
+    descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), path.lstat()):
+            return descriptor
+    except BlockingIOError:
+        raise _locked(path, name, descriptor) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
     return None
 
 

@@ -1,9 +1,10 @@
-"""Names of runs: the rule for given ones, and generated ones (`quiet-otter-07`). Pure."""
+"""Names of runs: the rule for given ones, those that were meant, and generated ones (`quiet-otter-07`). Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
 from random import Random
 
 from osmosis_runner.errors import RunDirError
@@ -43,6 +44,12 @@ def check_run_name(name: str) -> str:
             {"name": name},
         )
     return name
+
+
+def nearest_first(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names, those most like `name` first."""
+    likeness = {other: SequenceMatcher(None, name.lower(), other.lower()).ratio() for other in known}
+    return sorted(likeness, key=lambda other: (-likeness[other], other))
 
 
 def generate_run_name(random: Random, taken: Callable[[str], bool]) -> str:

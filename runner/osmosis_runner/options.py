@@ -53,3 +53,5 @@ class RunOptions:
     rollout_url: str | None = None
     """Where a rollout server already answers; then none is started."""
     skip_preflight: bool = False
+    command: str | None = None
+    """What was typed, ready to be typed again with a `--name`; default: the command and the run file alone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import shlex
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,16 +16,17 @@ from typing import TYPE_CHECKING
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
 from osmosis_runner.elsewhere import ServerAddress
-from osmosis_runner.errors import DatasetIssue, DatasetNotFound
+from osmosis_runner.endpoint import endpoint_of
+from osmosis_runner.errors import DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
 from osmosis_runner.lock import Owner, RunLock
-from osmosis_runner.names import check_run_name, generate_run_name
+from osmosis_runner.names import check_run_name, generate_run_name, nearest_first
 from osmosis_runner.plan import PlanCounts, count_items
 from osmosis_runner.recorded import Recorded, read_recorded
 from osmosis_runner.rollout_file import RolloutFile, read_rollout_file
 from osmosis_runner.rows import RowSet, read_rows
-from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest
+from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest, run_names
 from osmosis_runner.selection import parse_rows
 from osmosis_runner.standing import Standing, runs_again
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.options import RunOptions
 
+LISTED_RUNS = 10
+"""Runs that a message names."""
 DATASET_SUFFIXES = (".jsonl", ".csv", ".parquet", ".ndjson", ".jsonl.gz", ".csv.gz")
 
 
@@ -76,19 +80,20 @@ class Prepared:
 
 def check(options: RunOptions) -> Checked:
     """Read and check everything the config names; raises `RunnerError`."""
-    workspace = options.workspace.absolute()
-    output = (options.output_root or workspace / ".osmosis" / "evals").absolute()
+    workspace, output = options.workspace.absolute(), output_root(options)
     config = load_config(options.config_path, workspace)
     rollout_dir, rollout_file, digest = _rollout(options, config, workspace, output)
     dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
     select = parse_rows(options.rows) if options.rows is not None else None
     rows = read_rows(dataset, select, options.limit or config.limit)
-    inputs = build_inputs(config, rows, digest)
+    endpoint = endpoint_of(config.model_path, options.api_base, options.api_key_env, options.environ)
+    inputs = build_inputs(config, rows, digest, endpoint)
     return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file)
 
 
 def prepare(options: RunOptions) -> Prepared:
     """Check everything, choose the name and take its lock; raises `RunnerError`. The caller releases the lock."""
+    _check_there(options)
     checked = check(options)
     name = _name(options.name, checked.output)
     owner = Owner(os.getpid(), platform.node(), _now())
@@ -98,6 +103,38 @@ def prepare(options: RunOptions) -> Prepared:
     except BaseException:
         lock.release()
         raise
+
+
+def output_root(options: RunOptions) -> Path:
+    """The folder that holds run directories."""
+    return (options.output_root or options.workspace / ".osmosis" / "evals").absolute()
+
+
+def _check_there(options: RunOptions) -> None:
+    """Raise `RunNotFound` where an earlier run is to go on and there is none of that name."""
+    asked = {
+        "--retry-failed": options.retry_failed,
+        "--retry-skipped": options.retry_skipped,
+        "--extend": options.extend,
+    }
+    flags = [flag for flag, given in asked.items() if given]
+    output, name = output_root(options), options.name
+    if not flags or name is None or find_run(output, check_run_name(name)) is not None:
+        return
+    known = nearest_first(name, run_names(output))
+    shown = ", ".join(known[:LISTED_RUNS]) + (
+        f" and {len(known) - LISTED_RUNS} more" if len(known) > LISTED_RUNS else ""
+    )
+    there = f"the runs there are: {shown}" if known else "there is none yet"
+    raise RunNotFound(
+        f"There is no run {name!r} for {' and '.join(flags)} in {output}; {there}.",
+        {
+            "error": "run_not_found",
+            "name": name,
+            "output_root": str(output),
+            "runs": list(known[:LISTED_RUNS]),
+        },
+    )
 
 
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
@@ -137,7 +174,7 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
     if earlier is not None:
         manifest = read_manifest(earlier)
         extension = check_resumable(
-            name, str(options.config_path), manifest.inputs, checked.inputs, extend=options.extend
+            name, _command(options), manifest.inputs, checked.inputs, extend=options.extend
         )
         recorded = read_recorded(earlier.events, rows, runs)
     again = runs_again(failed=options.retry_failed, skipped=options.retry_skipped)
@@ -155,6 +192,10 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
         counts=counts,
         plan=_plan(options, checked, name, counts),
     )
+
+
+def _command(options: RunOptions) -> str:
+    return options.command or shlex.join(("osmosis", "eval", "run", str(options.config_path)))
 
 
 def _plan(options: RunOptions, checked: Checked, name: str, counts: PlanCounts) -> RunPlan:

@@ -1,7 +1,7 @@
 """One evaluation, from top to bottom: checks, approval, the live half, the outcome.
 
-It knows the order of things and no detail of any. Nothing but the lock file is created in the output root before the
-preflight has passed, so a run that cannot begin leaves nothing behind.
+It knows the order of things and no detail of any. Nothing but the lock file, which goes with the lock, is created in
+the output root before the preflight has passed, so a run that cannot begin leaves nothing behind.
 """
 
 from __future__ import annotations

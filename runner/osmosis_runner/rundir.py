@@ -31,8 +31,10 @@ __all__ = [
     "archive_run",
     "create_run",
     "find_run",
+    "is_run",
     "read_manifest",
     "row_preview",
+    "run_names",
 ]
 
 MANIFEST_SCHEMA = 1
@@ -166,6 +168,22 @@ def find_run(output: Path, name: str) -> RunDir | None:
             f"{path} is not a directory; remove it or choose another --name", {"path": str(path)}
         )
     return RunDir(path)
+
+
+def run_names(output: Path) -> list[str]:
+    """Return the names of the runs in an output folder, sorted; none where it cannot be listed."""
+    try:
+        # A name that begins with a dot is a folder of locks, or a directory in the making.
+        return sorted(
+            path.name for path in output.iterdir() if not path.name.startswith(".") and is_run(path)
+        )
+    except OSError:
+        return []
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run directory: it holds a manifest or a journal."""
+    return any((path / name).is_file() for name in ("manifest.json", "events.jsonl"))
 
 
 def create_run(

@@ -92,6 +92,15 @@ def test_a_command_to_type_next_repeats_what_says_which_run_it_is() -> None:
     assert flags["output"] == Path("out")
 
 
+def test_a_command_to_type_next_repeats_what_is_demanded_and_how_the_model_is_reached() -> None:
+    flags = flags_of(
+        "--fail-under", "80%", "--fail-on", "failed", "--skip-preflight", "--api-key-env", "MY_KEY"
+    )
+    assert repeated(flags) == (
+        "--api-key-env", "MY_KEY", "--fail-under", "0.8", "--fail-on", "failed", "--skip-preflight",
+    )  # fmt: skip
+
+
 def test_a_limit_counts_from_one_and_excludes_rows() -> None:
     flags = flags_of("--limit", "3")
     check_together(flags)

@@ -101,7 +101,7 @@ def test_a_change_of_the_digests_algorithm_is_told_apart_from_a_change_of_code()
     assert change.path == "rollout.source_digest.format"
     assert "format changed (sha256-v1 -> sha256-v2), not necessarily your code" in change.message
     with pytest.raises(ResumeMismatch, match="was recorded by another version"):
-        check_resumable("quiet-otter-07", "configs/eval/a.toml", old, inputs())
+        check_resumable("quiet-otter-07", "osmosis eval run configs/eval/a.toml", old, inputs())
 
 
 def test_a_lock_file_counts_when_both_have_one() -> None:
@@ -118,13 +118,24 @@ def test_another_way_to_start_the_server_is_a_difference() -> None:
     assert compare_inputs(elsewhere, elsewhere) == []
 
 
+def test_another_endpoint_is_a_difference_unless_one_of_both_is_unknown() -> None:
+    ours, theirs = ({"lane": "wire", "origin": f"https://{host}"} for host in ("a.test", "b.test:8443"))
+    before, now, unknown = (build_inputs(CONFIG, ROWS, source(), found) for found in (ours, theirs, None))
+    assert [change.path for change in compare_inputs(before, now)] == ["endpoint.origin"]
+    assert messages(before, now)[0].startswith("endpoint: https://a.test -> https://b.test:8443 (--api-base")
+    assert compare_inputs(unknown, now) == compare_inputs(before, unknown) == []
+    native = build_inputs(CONFIG, ROWS, source(), {"lane": "native"})
+    assert messages(before, native)[0] == "endpoint.lane: wire -> native"
+
+
 def test_the_refusal_names_every_change_and_both_ways_on() -> None:
     with pytest.raises(ResumeMismatch) as caught:
-        check_resumable("my-run", "configs/eval/a b.toml", inputs(), inputs(replace(CONFIG, n=3)))
+        command = "osmosis eval run 'configs/eval/a b.toml' --limit 3"
+        check_resumable("my-run", command, inputs(), inputs(replace(CONFIG, n=3)))
     text = str(caught.value)
     assert "Run 'my-run' was started with other inputs" in text
     assert "- n: 2 -> 3" in text
-    assert "osmosis eval run 'configs/eval/a b.toml' --name NEW" in text
+    assert "osmosis eval run 'configs/eval/a b.toml' --limit 3 --name NEW" in text
     assert "--name my-run --fresh" in text
     assert caught.value.code == "CONFLICT"
     assert caught.value.details["changes"] == [{"path": "n", "old": 2, "new": 3, "message": "n: 2 -> 3"}]

@@ -18,8 +18,7 @@ def test_stages_are_told_in_order_and_nothing_is_left_beside_the_run(tmp_path: P
     words = [" ".join(stage.split()[:2]) for stage in watcher.stages]
     assert words == ["starting the", "checking model", "starting rollout", "rollout server", "running 2"]
     output = workspace.run_dir().parent
-    assert {path.name for path in output.iterdir()} == {".locks", "r"}
-    assert {path.name for path in (output / ".locks").iterdir()} == {"r.lock"}
+    assert {path.name for path in output.iterdir()} == {"r"}
 
 
 def test_the_log_holds_the_stages_and_no_line_per_call(tmp_path: Path) -> None:
@@ -71,4 +70,4 @@ def test_a_fresh_start_that_cannot_begin_leaves_the_old_run_where_it_was(tmp_pat
             workspace.run(fresh=True)
     manifest = json.loads((workspace.run_dir() / "manifest.json").read_text())
     assert manifest["local_run_id"] == first.local_run_id
-    assert {path.name for path in workspace.run_dir().parent.iterdir()} == {".locks", "r"}
+    assert {path.name for path in workspace.run_dir().parent.iterdir()} == {"r"}

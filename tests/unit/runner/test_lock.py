@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -19,6 +20,27 @@ from osmosis_runner.lock import Owner, RunLock
 lock = RunLock.acquire(Path(sys.argv[1]), "run", Owner(__import__("os").getpid(), "host-b", "2026-02-02T00:00:00Z"))
 print("held", flush=True)
 sys.stdin.read()
+"""
+
+
+CONTENDER = """
+import os, sys
+from pathlib import Path
+from osmosis_runner.errors import RunLocked
+from osmosis_runner.lock import Owner, RunLock
+output, taken = Path(sys.argv[1]), 0
+for _ in range(1_000_000):
+    if taken == 200:
+        break
+    try:
+        with RunLock.acquire(output / "made", "run", Owner(os.getpid(), "host", "now")):
+            alone = os.open(output / "held", os.O_CREAT | os.O_EXCL)
+            os.close(alone)
+            (output / "held").unlink()
+            taken += 1
+    except RunLocked:
+        pass
+print(taken)
 """
 
 
@@ -79,6 +101,50 @@ def test_an_owner_file_of_another_shape_is_still_a_refusal(tmp_path: Path) -> No
         with pytest.raises(RunLocked, match="another process"):
             RunLock.acquire(tmp_path, "run", ME)
         assert lock_holder(tmp_path, "run") == Owner(0, "unknown", "unknown")
+
+
+def test_nothing_is_left_of_a_lock_that_was_let_go(tmp_path: Path) -> None:
+    output = tmp_path / "made" / "for it"
+    with RunLock.acquire(output, "run", ME), RunLock.acquire(output, "other", ME):
+        assert {path.name for path in (output / ".locks").iterdir()} == {"run.lock", "other.lock"}
+    assert list(tmp_path.iterdir()) == []
+    output.mkdir(parents=True)
+    with RunLock.acquire(output, "run", ME):
+        (output / "run").mkdir()
+    assert [path.name for path in output.iterdir()] == ["run"]
+
+
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    RunLock.acquire(tmp_path, "run", ME).release()
+    assert tmp_path.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_opened_before_it_was_removed_is_not_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RunLock.acquire(tmp_path, "run", ME)
+    lock_file = fcntl.flock
+
+    def removed_meanwhile(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock_file)
+        first.release()
+        lock_file(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    with RunLock.acquire(tmp_path, "run", ME), pytest.raises(RunLocked):
+        RunLock.acquire(tmp_path, "run", ME)
+
+
+def test_of_many_that_come_and_go_only_one_holds_the_lock_at_a_time(tmp_path: Path) -> None:
+    work = [
+        subprocess.Popen([sys.executable, "-c", CONTENDER, str(tmp_path)], stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    taken = sum(int(process.communicate(timeout=30)[0]) for process in work)
+    assert all(process.returncode == 0 for process in work)
+    assert taken >= 800
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_folder_that_cannot_hold_locks_is_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from osmosis_runner.errors import RunDirError
-from osmosis_runner.names import ADJECTIVES, ANIMALS, check_run_name, generate_run_name
+from osmosis_runner.names import ADJECTIVES, ANIMALS, check_run_name, generate_run_name, nearest_first
 
 
 @pytest.mark.parametrize("name", ["a", "9", "My.run_1-x", "a" * 96])
@@ -40,3 +40,9 @@ def test_taken_names_are_passed_over_and_not_for_ever() -> None:
 
 def test_there_are_forty_different_words_of_each_kind() -> None:
     assert len(set(ADJECTIVES)) == len(set(ANIMALS)) == 40
+
+
+def test_the_name_that_was_meant_comes_first() -> None:
+    assert nearest_first("Quiet-oter-07", ["brisk-lynx-01", "quiet-otter-70", "quiet-otter-07"]) == [
+        "quiet-otter-07", "quiet-otter-70", "brisk-lynx-01",
+    ]  # fmt: skip

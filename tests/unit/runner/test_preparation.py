@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from osmosis_runner.errors import ConfigError, DatasetNotFound, ResumeMismatch, RunDirError, RunLocked
+from osmosis_runner.errors import (
+    ConfigError,
+    DatasetNotFound,
+    ResumeMismatch,
+    RunDirError,
+    RunLocked,
+    RunNotFound,
+)
 from osmosis_runner.journal import Journal
 from osmosis_runner.journal_record import JournalRecord
 from osmosis_runner.lock import lock_holder
@@ -61,10 +69,12 @@ def test_the_plan_says_whether_anyone_asked_for_a_concurrency(workspace: Workspa
     assert not prepared(workspace, max_in_flight=1).plan.in_flight_open
 
 
-def test_nothing_but_a_lock_file_is_created(workspace: Workspace) -> None:
-    prepared(workspace)
+def test_nothing_but_a_lock_file_is_created_and_that_only_while_it_is_held(workspace: Workspace) -> None:
     output = workspace.run_dir().parent
-    assert [path.name for path in output.iterdir()] == [".locks"]
+    ready = prepare(workspace.options())
+    assert [str(path.relative_to(output)) for path in output.rglob("*")] == [".locks", ".locks/r.lock"]
+    ready.lock.release()
+    assert not output.parent.exists()
 
 
 def test_the_lock_is_held_and_refuses_another(workspace: Workspace) -> None:
@@ -97,6 +107,41 @@ def test_other_inputs_are_refused_and_the_lock_let_go(workspace: Workspace) -> N
     assert fresh.earlier is None
     assert fresh.archived is not None
     assert fresh.counts.pending == 10
+
+
+@pytest.mark.parametrize("flag", ["retry_failed", "retry_skipped", "extend"])
+def test_a_run_that_is_to_go_on_must_be_there_and_nothing_is_created(workspace: Workspace, flag: str) -> None:
+    with pytest.raises(RunNotFound, match="there is none yet"):
+        prepare(workspace.options(name="my-run", **{flag: True}))
+    assert not (workspace.root / ".osmosis").exists()
+    for name in ("zebra", "my-runs"):
+        (workspace.run_dir(name)).mkdir(parents=True)
+        (workspace.run_dir(name) / "manifest.json").touch()
+    with pytest.raises(RunNotFound, match=f"no run 'my-run' for --{flag.replace('_', '-')}") as caught:
+        prepare(workspace.options(name="my-run", **{flag: True}))
+    assert caught.value.code == "NOT_FOUND"
+    assert str(caught.value).endswith("the runs there are: my-runs, zebra.")
+    assert {path.name for path in workspace.run_dir().parent.iterdir()} == {"zebra", "my-runs"}
+
+
+def test_another_endpoint_is_refused_and_advice_repeats_what_was_typed(workspace: Workspace) -> None:
+    begin(workspace)
+    typed = "osmosis eval run configs/eval/t.toml --api-base http://127.0.0.1:10/v1 --limit 5"
+    with pytest.raises(ResumeMismatch) as caught:
+        prepare(workspace.options(api_base="http://127.0.0.1:10/v1", command=typed))
+    assert "endpoint: http://127.0.0.1:9 -> http://127.0.0.1:10" in str(caught.value)
+    assert f"{typed} --name NEW" in str(caught.value)
+    assert f"{typed} --name r --fresh" in str(caught.value)
+    assert prepared(workspace, api_base="http://127.0.0.1:9/another/path").earlier is not None
+
+
+def test_a_run_recorded_before_endpoints_were_goes_on(workspace: Workspace) -> None:
+    begin(workspace)
+    path = workspace.run_dir() / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert manifest["inputs"].pop("endpoint") == {"lane": "wire", "origin": "http://127.0.0.1:9"}
+    path.write_text(json.dumps(manifest))
+    assert prepared(workspace, api_base="http://127.0.0.1:10/v1").earlier is not None
 
 
 def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
