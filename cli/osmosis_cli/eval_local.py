@@ -23,6 +23,7 @@ from osmosis_cli.refusals import refusals
 from osmosis_cli.stored import (
     StoredRun,
     read_run,
+    remake_metrics,
 )
 from osmosis_cli.workspace import find_run, find_workspace, output_root, runs_of
 from osmosis_runner.lock import Owner, RunLock
@@ -66,13 +67,16 @@ def list_command(invocation: Invocation, output: Path | None) -> int:
 def repair_command(invocation: Invocation, run: str, output: Path | None) -> int:
     """Repair the journal of RUN, keeping every good line and the damaged file beside it.
 
-    Items whose line was lost are pending again: running the same command with --name does them anew.
+    Items whose line was lost are pending again: running the same command with --name does them anew. The figures
+    are made anew from what is kept.
     """
     path = find_run(run, invocation.cwd, output)
     owner = Owner(os.getpid(), socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds"))
     with refusals(), RunLock.acquire(path.parent, path.name, owner):
         done = repair(path / "events.jsonl")
-    whole = done.backup is None
+        whole = done.backup is None
+        if not whole:
+            remake_metrics(read_run(path))
     result = OperationResult(
         operation="eval.repair",
         status="unchanged" if whole else "repaired",

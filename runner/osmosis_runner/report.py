@@ -22,8 +22,8 @@ from osmosis_runner.metrics import (
     past_invocations,
 )
 from osmosis_runner.plan import WorkItem
-from osmosis_runner.replay import Spend
 from osmosis_runner.report_columns import FloatColumn, IntColumn
+from osmosis_runner.spend import Spend
 from osmosis_runner.statistics import (
     LEVEL,
     Estimate,
