@@ -36,17 +36,28 @@ OUTPUT = click.option(
     metavar="DIR",
     help="Folder that holds run directories, otherwise .osmosis/evals of the workspace.",
 )
+LISTED = 50
 COLUMNS = ("Name", "Status", "Rollout", "Model", "Items", "Pass Rate", "Created")
 
 
 @click.command("list")
 @OUTPUT
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=LISTED,
+    show_default=True,
+    metavar="N",
+    help="Runs to list at most; 0 lists all.",
+)
 @click.pass_obj
-def list_command(invocation: Invocation, output: Path | None) -> int:
+def list_command(invocation: Invocation, output: Path | None, limit: int) -> int:
     """List the runs of this workspace, the newest first."""
     root = output_root(invocation.cwd if output else find_workspace(invocation.cwd), output, invocation.cwd)
     with refusals():
-        runs = sorted((read_run(path) for path in runs_of(root)), key=_created, reverse=True)
+        every = sorted((read_run(path) for path in runs_of(root)), key=_created, reverse=True)
+    runs = every[:limit] if limit else every
+    more = len(every) - len(runs)
     result = ListResult(
         title="Runs",
         columns=COLUMNS,
@@ -54,10 +65,17 @@ def list_command(invocation: Invocation, output: Path | None) -> int:
         shown=tuple(_list_row(run, _moment(_created(run)[0])) for run in runs),
         droppable=("Rollout", "Model", "Created", "Items", "Status", "Pass Rate"),
         items=tuple(run_fields(run) for run in runs),
-        extra={"output_root": str(root)},
+        extra={
+            "output_root": str(root),
+            "total_count": len(every),
+            "has_more": more > 0,
+        },
         empty=f"There are no runs in {root}.",
     )
-    return tables.show(invocation.out, result)
+    code = tables.show(invocation.out, result)
+    if more:
+        invocation.out.note(f"and {more:,} more (--limit 0 lists all)")
+    return code
 
 
 @click.command("repair")

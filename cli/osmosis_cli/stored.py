@@ -16,6 +16,7 @@ from osmosis_cli.figures import counted, cut
 from osmosis_cli.measures import number
 from osmosis_runner.atif import owner_of
 from osmosis_runner.errors import RunDirError, StorageError
+from osmosis_runner.failure_words import failure_words
 from osmosis_runner.files import replace_json
 from osmosis_runner.journal import read_records, repair_command, torn_bytes
 from osmosis_runner.journal_index import JournalIndex
@@ -171,7 +172,8 @@ def item_line(record: JournalRecord, prompt: str = "") -> str:
     tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
     largest = "" if record.max_context_tokens is None else f", max context {record.max_context_tokens:,}"
     message = cut(record.error_message or "")
-    error = ", ".join(part for part in (record.error_type, record.error_phase, message) if part)
+    words = failure_words(record.error_type, record.error_phase) if record.status == "failed" else ""
+    error = ": ".join(part for part in (words, message) if part)
     facts = f"{record.status}{reward}{tokens}{largest}, {record.duration_ms / 1000:.1f}s"
     told = f"row {record.row_index} run {record.run_index}: {facts}"
     return told + (f": {error}" if error else "") + (f" | {prompt}" if prompt else "")

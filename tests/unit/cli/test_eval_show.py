@@ -34,7 +34,7 @@ def test_a_run_is_shown_with_its_figures_and_items(runs: Path) -> None:
     assert said.code == 0
     for part in (
         "Run quick", "incomplete", "local/tiny", "2/4 complete · 1 ok · 1 failed", "50.0% (1/2 scored, threshold 1)",
-        "row 1 run 0: failed, 100 tokens, max context 60, 1.5s: timeout, 450 s | Question 1? Think.", "1m 01s",
+        "row 1 run 0: failed, 100 tokens, max context 60, 1.5s: timeout: 450 s | Question 1? Think.", "1m 01s",
     ):  # fmt: skip
         assert part in said.stdout
     shown = osmosis("eval", "show", str(run.path), "--json").document["data"]

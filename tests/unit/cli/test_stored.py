@@ -117,7 +117,7 @@ def test_an_item_is_one_line() -> None:
     bare = record(2, reward=None, tokens=None, max_context_tokens=None, status="skipped")
     assert item_line(bare) == "row 2 run 0: skipped, 1.5s"
     assert item_line(record(2, reward=None)).startswith("row 2 run 0: success, no reward, 100 tokens")
-    assert item_line(FAILED).endswith("1.5s: timeout, agent, 450 s")
+    assert item_line(FAILED).endswith("1.5s: agent timed out: 450 s")
 
 
 def test_prompts_are_shown_from_their_beginning(tmp_path: Path) -> None:
