@@ -23,6 +23,7 @@ from osmosis_cli.refusals import refusals
 from osmosis_cli.stored import (
     StoredRun,
     read_run,
+    remake_metrics,
 )
 from osmosis_cli.workspace import find_run, find_workspace, output_root, runs_of
 from osmosis_runner.lock import Owner, RunLock
@@ -35,17 +36,28 @@ OUTPUT = click.option(
     metavar="DIR",
     help="Folder that holds run directories, otherwise .osmosis/evals of the workspace.",
 )
+LISTED = 50
 COLUMNS = ("Name", "Status", "Rollout", "Model", "Items", "Pass Rate", "Created")
 
 
 @click.command("list")
 @OUTPUT
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=LISTED,
+    show_default=True,
+    metavar="N",
+    help="Runs to list at most; 0 lists all.",
+)
 @click.pass_obj
-def list_command(invocation: Invocation, output: Path | None) -> int:
+def list_command(invocation: Invocation, output: Path | None, limit: int) -> int:
     """List the runs of this workspace, the newest first."""
     root = output_root(invocation.cwd if output else find_workspace(invocation.cwd), output, invocation.cwd)
     with refusals():
-        runs = sorted((read_run(path) for path in runs_of(root)), key=_created, reverse=True)
+        every = sorted((read_run(path) for path in runs_of(root)), key=_created, reverse=True)
+    runs = every[:limit] if limit else every
+    more = len(every) - len(runs)
     result = ListResult(
         title="Runs",
         columns=COLUMNS,
@@ -53,10 +65,17 @@ def list_command(invocation: Invocation, output: Path | None) -> int:
         shown=tuple(_list_row(run, _moment(_created(run)[0])) for run in runs),
         droppable=("Rollout", "Model", "Created", "Items", "Status", "Pass Rate"),
         items=tuple(run_fields(run) for run in runs),
-        extra={"output_root": str(root)},
+        extra={
+            "output_root": str(root),
+            "total_count": len(every),
+            "has_more": more > 0,
+        },
         empty=f"There are no runs in {root}.",
     )
-    return tables.show(invocation.out, result)
+    code = tables.show(invocation.out, result)
+    if more:
+        invocation.out.note(f"and {more:,} more (--limit 0 lists all)")
+    return code
 
 
 @click.command("repair")
@@ -66,13 +85,16 @@ def list_command(invocation: Invocation, output: Path | None) -> int:
 def repair_command(invocation: Invocation, run: str, output: Path | None) -> int:
     """Repair the journal of RUN, keeping every good line and the damaged file beside it.
 
-    Items whose line was lost are pending again: running the same command with --name does them anew.
+    Items whose line was lost are pending again: running the same command with --name does them anew. The figures
+    are made anew from what is kept.
     """
     path = find_run(run, invocation.cwd, output)
     owner = Owner(os.getpid(), socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds"))
     with refusals(), RunLock.acquire(path.parent, path.name, owner):
         done = repair(path / "events.jsonl")
-    whole = done.backup is None
+        whole = done.backup is None
+        if not whole:
+            remake_metrics(read_run(path))
     result = OperationResult(
         operation="eval.repair",
         status="unchanged" if whole else "repaired",

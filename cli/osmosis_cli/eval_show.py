@@ -6,7 +6,6 @@ It knows what is asked of a stored run; how an item reads is in `item_view.py`, 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +30,14 @@ from osmosis_cli.stored import (
     folders_of,
     item_line,
     prompts_of,
-    read_journal,
     read_run,
+    standing,
     trajectory_of,
 )
 from osmosis_cli.workspace import find_run
-from osmosis_runner.journal_record import JournalRecord
-from osmosis_runner.replay import Replay
+from osmosis_runner.journal import repair_command
+from osmosis_runner.journal_index import JournalIndex
+from osmosis_runner.journal_record import JournalRecord, Status
 
 LISTED = 20
 
@@ -49,7 +49,7 @@ class ShowFlags(TypedDict):
     output: Path | None
     row: int | None
     run_index: int | None
-    status: str | None
+    status: Status | None
     failed: bool
     reward_below: float | None
     limit: int
@@ -59,15 +59,9 @@ class ShowFlags(TypedDict):
 class Wanted:
     """Which items are listed, and how many of them at most; 0 for all."""
 
-    status: str | None = None
+    status: Status | None = None
     reward_below: float | None = None
     limit: int = LISTED
-
-    def fits(self, record: JournalRecord) -> bool:
-        """Whether an item is one of them; one without a reward is not below any."""
-        if self.status is not None and record.status != self.status:
-            return False
-        return self.reward_below is None or (record.reward is not None and record.reward < self.reward_below)
 
     @property
     def title(self) -> str:
@@ -121,9 +115,8 @@ def show_command(invocation: Invocation, **flags: Unpack[ShowFlags]) -> int:
     RUN is the name of a run or the path of its directory. Works on finished, stopped and running runs alike.
     """
     wanted = wanted_items(flags)
-    with refusals():
-        stored = read_run(find_run(flags["run"], invocation.cwd, flags["output"]))
-        journal = read_journal(stored)
+    stored = read_run(find_run(flags["run"], invocation.cwd, flags["output"]))
+    with refusals(), JournalIndex(stored.directory.events) as journal:
         if flags["row"] is None:
             result = _detail(stored, journal, wanted, flags)
         else:
@@ -148,8 +141,8 @@ def wanted_items(flags: ShowFlags) -> Wanted:
     return Wanted("failed" if flags["failed"] else flags["status"], flags["reward_below"], flags["limit"])
 
 
-def _one(run: StoredRun, journal: Replay, place: tuple[int, int]) -> DetailResult:
-    record = journal.latest.get(place)
+def _one(run: StoredRun, journal: JournalIndex, place: tuple[int, int]) -> DetailResult:
+    record = journal.record(place)
     if record is None:
         raise CLIError(
             f"Run {run.name!r} has no record of row {place[0]}, run {place[1]}.",
@@ -162,22 +155,22 @@ def _one(run: StoredRun, journal: Replay, place: tuple[int, int]) -> DetailResul
     return item_result(Item(run.name, record, trajectory, prompt, files))
 
 
-def _known(journal: Replay) -> str:
-    rows = sorted({row for row, _ in journal.latest})
-    if not rows:
+def _known(journal: JournalIndex) -> str:
+    items = journal.items()
+    if not items:
         return "Nothing is recorded yet."
-    return f"{counted(len(journal.latest), 'item')} of rows {rows[0]} to {rows[-1]} are recorded."
+    return f"{counted(len(items), 'item')} of rows {items[0][0]} to {items[-1][0]} are recorded."
 
 
-def _detail(run: StoredRun, journal: Replay, wanted: Wanted, flags: ShowFlags) -> DetailResult:
-    records = sorted(journal.latest.values(), key=lambda record: record.item)
-    chosen = [record for record in records if wanted.fits(record)]
-    listed = chosen[: wanted.limit] if wanted.limit else chosen
-    summary = current_summary(run)
+def _detail(run: StoredRun, journal: JournalIndex, wanted: Wanted, flags: ShowFlags) -> DetailResult:
+    chosen = journal.items(wanted.status, wanted.reward_below)
+    listed = [*journal.records(chosen[: wanted.limit] if wanted.limit else chosen)]
+    summary = current_summary(run, journal)
     data: dict[str, Json] = {
         **run_fields(run),
-        "recorded": len(records),
-        "pending": max(run.total_items - len(records), 0),
+        "status": standing(run, journal),
+        "recorded": len(journal),
+        "pending": max(run.total_items - len(journal), 0),
         "inputs": cast("Json", run.manifest.inputs if run.manifest else {}),
         "metrics": cast("Json", summary),
         "items": [cast("Json", msgspec.to_builtins(record)) for record in listed],
@@ -186,25 +179,25 @@ def _detail(run: StoredRun, journal: Replay, wanted: Wanted, flags: ShowFlags) -
     }
     return DetailResult(
         title=f"Run {run.name}",
-        rows=tuple(_detail_rows(run, records, measure_rows(summary))),
+        rows=tuple(_detail_rows(run, journal, measure_rows(summary))),
         sections=_items_section(run, listed, len(chosen), wanted.title),
-        next_steps=_next_steps(listed, flags),
+        next_steps=(*_repair(run), *_next_steps(listed, flags)),
         data=data,
     )
 
 
 def _detail_rows(
-    run: StoredRun, records: Sequence[JournalRecord], measures: Iterable[tuple[str, str]]
+    run: StoredRun, journal: JournalIndex, measures: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     owner = f" by process {run.owner.pid} on {run.owner.host} since {run.owner.since}" if run.owner else ""
     active = number(run.metrics, "eval_run", "duration_ms")
     rows = [
         ("Name", run.name),
-        ("Status", f"{run.status}{owner}"),
+        ("Status", f"{standing(run, journal)}{owner}"),
         ("Damage", run.damage),
         ("Rollout", run.text("rollout", "name")),
         ("Model", run.text("model_path")),
-        ("Work Items", _items_text(run, records)),
+        ("Work Items", _items_text(run, journal)),
         *measures,
         ("Created", run.manifest.created_at if run.manifest else ""),
         ("Active Time", duration(active / 1000) if active is not None else ""),
@@ -213,9 +206,9 @@ def _detail_rows(
     return [(label, text) for label, text in rows if text]
 
 
-def _items_text(run: StoredRun, records: Sequence[JournalRecord]) -> str:
-    counts = Counter(record.status for record in records)
-    done = f"{len(records):,}/{run.total_items:,} complete"
+def _items_text(run: StoredRun, journal: JournalIndex) -> str:
+    counts = journal.counts()
+    done = f"{len(journal):,}/{run.total_items:,} complete"
     told = [done, f"{counts['success']:,} ok", f"{counts['failed']:,} failed"]
     if counts["skipped"]:
         told.append(f"{counts['skipped']:,} skipped")
@@ -232,6 +225,10 @@ def _items_section(
     if len(listed) < total:
         lines.append(f"and {total - len(listed):,} more (--limit 0 lists all)")
     return (Section(title, tuple(lines)),)
+
+
+def _repair(run: StoredRun) -> tuple[NextStep, ...]:
+    return (NextStep("Repair the journal", repair_command(run.directory.path)),) if run.torn else ()
 
 
 def _next_steps(listed: Sequence[JournalRecord], flags: ShowFlags) -> tuple[NextStep, ...]:

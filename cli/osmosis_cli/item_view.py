@@ -17,6 +17,7 @@ import msgspec
 from osmosis_cli.figures import amount, duration, money, value
 from osmosis_cli.measures import number
 from osmosis_cli.output import DetailResult, Json, NextStep, Section, printable
+from osmosis_runner.failure_words import failure_words
 from osmosis_runner.journal_record import JournalRecord
 
 SHOWN = 20_000
@@ -93,7 +94,7 @@ def _others_that_served(trajectory: Mapping[str, object]) -> list[str]:
 
 
 def _error(record: JournalRecord) -> str:
-    kind = " in ".join(part for part in (record.error_type, record.error_phase) if part)
+    kind = failure_words(record.error_type, record.error_phase) if record.status == "failed" else ""
     return ": ".join(part for part in (kind, record.error_message) if part)
 
 

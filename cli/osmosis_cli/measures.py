@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from osmosis_cli.figures import UNKNOWN, amount, counted, duration, money, percent, value
+from osmosis_runner.failure_words import failure_words
 
 Row = tuple[str, str]
 
@@ -55,9 +56,10 @@ def none_succeeded(summary: Mapping[str, object]) -> bool:
 def _pass_rate(summary: Mapping[str, object]) -> str:
     scored = number(summary, "completed_samples")
     if not scored:
-        return "nothing scored yet"
+        skipped = number(summary, "skipped")
+        return "no item scored" + (f" ({amount(skipped)} skipped)" if skipped else " yet")
     if none_succeeded(summary):
-        return f"no item succeeded ({amount(scored)} failed)"
+        return f"no item passed ({amount(scored)} scored, all failed)"
     threshold = value(number(summary, "pass_threshold"))
     rate, passed = percent(number(summary, "pass_rate")), amount(number(summary, "passed"))
     between = _between(summary.get("pass_rate_interval"))
@@ -109,11 +111,20 @@ def _consistency(summary: Mapping[str, object]) -> str:
 
 
 def _failures(summary: Mapping[str, object]) -> str:
-    kinds = summary.get("error_types")
+    """Failed items by what broke; of a run recorded before that was counted, by the kind of error."""
+    listed, kinds = summary.get("failures"), summary.get("error_types")
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        entries = [cast("Mapping[str, object]", one) for one in listed if isinstance(one, Mapping)]
+        return ", ".join(f"{_failure(one)} {amount(number(one, 'count'))}" for one in entries)
     if not isinstance(kinds, Mapping):
         return ""
     named = cast("Mapping[str, object]", kinds)
     return ", ".join(f"{name} {amount(number(named, name))}" for name in named)
+
+
+def _failure(entry: Mapping[str, object]) -> str:
+    kind, phase = entry.get("error_type"), entry.get("error_phase")
+    return failure_words(kind if isinstance(kind, str) else None, phase if isinstance(phase, str) else None)
 
 
 def _retries(summary: Mapping[str, object]) -> str:

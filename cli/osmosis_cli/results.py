@@ -17,6 +17,7 @@ from osmosis_cli.figures import counted, cut, duration, percent
 from osmosis_cli.measures import measure_rows, number
 from osmosis_cli.output import Json, NextStep, OperationResult, Section
 from osmosis_runner.events import RunPlan
+from osmosis_runner.failure_words import failure_words
 from osmosis_runner.outcome import RunOutcome, UnscoredRow
 
 LISTED_ROWS = 20
@@ -81,12 +82,12 @@ def outcome_result(outcome: RunOutcome, typed: Typed, demands: Demands) -> Opera
     return OperationResult(
         operation="eval.run",
         status=_status(outcome, unmet),
-        message=_message(outcome, typed.shown(outcome.plan.output_path), unmet, demands),
+        message=_message(outcome, typed.shown(outcome.plan.output_path), unmet),
         title="Results" if outcome.complete else "Results (incomplete)",
         rows=tuple(_rows(outcome, typed)),
         sections=_sections(outcome, typed),
         resource=_resource(outcome, unmet),
-        next_steps=tuple(_next_steps(outcome, typed)),
+        next_steps=(*_next_steps(outcome, typed), *_demand(outcome, typed, demands)),
         exit_code=exit_code(outcome, unmet),
     )
 
@@ -129,7 +130,7 @@ def _status(outcome: RunOutcome, unmet: Sequence[str]) -> str:
     return "failed" if unmet else "success"
 
 
-def every_item_failed(outcome: RunOutcome, demands: Demands) -> str:
+def every_item_failed(outcome: RunOutcome) -> str:
     """That not one item of a complete run succeeded, with what most of them died of; empty when one did."""
     if not outcome.complete or not outcome.failed or outcome.succeeded:
         return ""
@@ -137,11 +138,19 @@ def every_item_failed(outcome: RunOutcome, demands: Demands) -> str:
     (text, times), *others = causes.most_common(2) or [("", 0)]
     share = f", {times:,} of {outcome.failed:,} with" if others else ""
     cause = f"{share}: {cut(text).rstrip('.')}" if text else ""
-    hint = "" if demands.none_failed else " --fail-on failed makes this exit 1."
-    return f"Every item failed{cause}.{hint}"
+    who = "Every item that was not skipped" if outcome.skipped else "Every item"
+    return f"{who} failed{cause}."
 
 
-def _message(outcome: RunOutcome, path: str, unmet: Sequence[str], demands: Demands) -> str:
+def _demand(outcome: RunOutcome, typed: Typed, demands: Demands) -> tuple[NextStep, ...]:
+    """How to be told by the exit code that every item failed, where nothing was demanded of the run."""
+    if demands != Demands() or not every_item_failed(outcome):
+        return ()
+    command = typed.again("--fail-on", "failed", name=outcome.plan.run_name)
+    return (NextStep("Exit with 1 when items fail (or --fail-under RATE)", command),)
+
+
+def _message(outcome: RunOutcome, path: str, unmet: Sequence[str]) -> str:
     name, pending = outcome.plan.run_name, counted(outcome.pending, "item")
     if outcome.ended == "already_complete":
         text = f"Run {name!r} was already complete; nothing ran: {path}"
@@ -153,7 +162,7 @@ def _message(outcome: RunOutcome, path: str, unmet: Sequence[str], demands: Dema
             f"{pending} pending: {path}" if outcome.local_run_id else "before it had begun; nothing was kept."
         )
         text = f"Evaluation run {word}, {begun}" if outcome.local_run_id else f"Evaluation run {word} {begun}"
-    parts = (every_item_failed(outcome, demands), text, outcome.reason, *unmet)
+    parts = (every_item_failed(outcome), text, outcome.reason, *unmet)
     return " ".join(part for part in parts if part)
 
 
@@ -192,11 +201,10 @@ def _row_lines(rows: Sequence[UnscoredRow], typed: Typed) -> tuple[str, ...]:
 def row_line(row: UnscoredRow, typed: Typed) -> str:
     """One failed or skipped row for people: where it stands in the dataset, what went wrong, where to look."""
     source = f" (source {row.source_row_index})" if row.source_row_index not in (None, row.row_index) else ""
-    error = row.error_type or row.status
-    phase = f" in {row.error_phase}" if row.error_phase else ""
+    error = row.status if row.status == "skipped" else failure_words(row.error_type, row.error_phase)
     message = f": {cut(row.error_message)}" if row.error_message else ""
     place = f" -> {typed.shown(row.rollout_dir)}" if typed.holds_files(row.rollout_dir) else ""
-    return f"row {row.row_index}{source} run {row.run_index}: {error}{phase}{message}{place}"
+    return f"row {row.row_index}{source} run {row.run_index}: {error}{message}{place}"
 
 
 def _resource(outcome: RunOutcome, unmet: Sequence[str]) -> Mapping[str, Json]:

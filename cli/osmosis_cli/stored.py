@@ -1,6 +1,7 @@
 """What a run directory says: how the run stands, its items, its figures.
 
-The journal is what counts; the snapshots beside it may be a second behind, more when the run was killed. Reads only.
+The journal is what counts; the snapshots beside it may be a second behind, more when the run was killed. Nothing is
+written but figures that are made anew.
 """
 
 from __future__ import annotations
@@ -11,25 +12,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from osmosis_cli.figures import cut
+from osmosis_cli.figures import counted, cut
 from osmosis_cli.measures import number
 from osmosis_runner.atif import owner_of
-from osmosis_runner.errors import RunDirError
-from osmosis_runner.journal import read_records, replay
+from osmosis_runner.errors import RunDirError, StorageError
+from osmosis_runner.failure_words import failure_words
+from osmosis_runner.files import replace_json
+from osmosis_runner.journal import read_records, repair_command, torn_bytes
+from osmosis_runner.journal_index import JournalIndex
 from osmosis_runner.journal_record import JournalRecord
 from osmosis_runner.jsontext import JsonObject
 from osmosis_runner.lock import Owner, lock_holder
-from osmosis_runner.replay import Replay
 from osmosis_runner.report import Report
 from osmosis_runner.rundir import Manifest, RunDir, read_manifest
 
+MOST_ITEMS = 10_000_000
+"""Items that figures are made of where nothing but the journal says how many there are."""
 PREVIEW = 60
 """Characters of a row's prompt that are shown beside an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run as its directory tells it. `damage` says why a directory cannot be read; then little else is known."""
+    """One run as its directory tells it. `damage` says what is wrong with its files; little else may be known then."""
 
     directory: RunDir
     manifest: Manifest | None
@@ -40,6 +45,8 @@ class StoredRun:
     owner: Owner | None
     """Who is running it now."""
     damage: str = ""
+    torn: bool = False
+    """Whether the journal's last line is not whole, which `osmosis eval repair` mends."""
 
     @property
     def name(self) -> str:
@@ -79,31 +86,83 @@ def read_run(path: Path) -> StoredRun:
         manifest = read_manifest(directory)
     except RunDirError as error:
         damage = error.message
+    owner = lock_holder(path.parent, path.name)
+    # Of a run that goes on, a line may be on its way.
+    torn = 0 if owner is not None else _torn(directory)
+    if torn and not damage:
+        damage = (
+            f"the last line of {directory.events.name} is torn ({counted(torn, 'byte')} without an end), so its item "
+            f"does not count; `{repair_command(path)}` mends the journal, and going on with the run does the item again"
+        )
     return StoredRun(
         directory=directory,
         manifest=manifest,
         metrics=_read_object(directory.metrics),
         progress=_read_object(directory.progress),
-        owner=lock_holder(path.parent, path.name),
+        owner=owner,
         damage=damage,
+        torn=bool(torn),
     )
 
 
-def current_summary(run: StoredRun) -> Mapping[str, object]:
-    """The run's figures: those of metrics.json when it ended in order, else counted anew from the journal."""
-    if run.summary and run.status in ("finished", "incomplete"):
+def current_summary(run: StoredRun, journal: JournalIndex) -> Mapping[str, object]:
+    """The run's figures: those of metrics.json when they are of what the journal holds, else counted anew from it.
+
+    Raises `JournalCorrupt`, `RunDirError` and `StorageError`.
+    """
+    if run.status in ("finished", "incomplete") and _agree(run.summary, journal):
         return run.summary
+    return counted_anew(run, journal)
+
+
+def counted_anew(run: StoredRun, journal: JournalIndex) -> JsonObject:
+    """The run's figures as its journal tells them; raises `JournalCorrupt`, `RunDirError` and `StorageError`."""
     attempts = int(number(run.manifest.inputs if run.manifest else None, "n") or 1)
     threshold = number(run.summary, "pass_threshold")
-    report = Report(run.total_items // attempts, attempts, 1.0 if threshold is None else threshold)
+    rows, runs = journal.extent
+    if rows * runs > max(run.total_items, MOST_ITEMS):
+        raise RunDirError(
+            f"{run.directory.events} tells of row {rows - 1} run {runs - 1}, which is no item of this run; "
+            "start it anew with --fresh"
+        )
+    report = Report(
+        max(run.total_items // attempts, rows), max(attempts, runs), 1.0 if threshold is None else threshold
+    )
     for record in read_records(run.directory.events):
         report.add(record)
     return report.summary()
 
 
-def read_journal(run: StoredRun) -> Replay:
-    """The run's journal; raises `JournalCorrupt`, which names the repair command."""
-    return replay(run.directory.events)
+def standing(run: StoredRun, journal: JournalIndex) -> str:
+    """The run's status, as far as its journal bears it out: one that lacks items is not finished."""
+    lacking = run.status == "finished" and len(journal) < run.total_items
+    return "incomplete" if lacking else run.status
+
+
+def remake_metrics(run: StoredRun) -> None:
+    """Make metrics.json say what the journal says, where there is one; raises as `counted_anew` does."""
+    if not run.metrics:
+        return
+    with JournalIndex(run.directory.events) as journal:
+        about = dict(_mapping(run.metrics.get("eval_run")))
+        if len(journal) < run.total_items and about.get("status") == "finished":
+            about["status"] = "incomplete"
+            about.pop("completed_at", None)
+        summary = counted_anew(run, journal)
+    replace_json(
+        run.directory.metrics, cast("JsonObject", {**run.metrics, "eval_run": about, "summary": summary})
+    )
+
+
+def _agree(summary: Mapping[str, object], journal: JournalIndex) -> bool:
+    """Whether figures count as many items of each kind as the journal records."""
+    counts = journal.counts()
+    wanted = {
+        "total_samples": len(journal),
+        "failed": counts["failed"],
+        "skipped": counts["skipped"],
+    }
+    return all(number(summary, name) == count for name, count in wanted.items())
 
 
 def item_line(record: JournalRecord, prompt: str = "") -> str:
@@ -113,7 +172,8 @@ def item_line(record: JournalRecord, prompt: str = "") -> str:
     tokens = "" if record.tokens is None else f", {record.tokens:,} tokens"
     largest = "" if record.max_context_tokens is None else f", max context {record.max_context_tokens:,}"
     message = cut(record.error_message or "")
-    error = ", ".join(part for part in (record.error_type, record.error_phase, message) if part)
+    words = failure_words(record.error_type, record.error_phase) if record.status == "failed" else ""
+    error = ": ".join(part for part in (words, message) if part)
     facts = f"{record.status}{reward}{tokens}{largest}, {record.duration_ms / 1000:.1f}s"
     told = f"row {record.row_index} run {record.run_index}: {facts}"
     return told + (f": {error}" if error else "") + (f" | {prompt}" if prompt else "")
@@ -163,6 +223,14 @@ def holds_files(folder: Path | str) -> bool:
         return any(Path(folder).iterdir())
     except OSError:
         return False
+
+
+def _torn(directory: RunDir) -> int:
+    try:
+        return torn_bytes(directory.events)
+    except StorageError:
+        # Whoever reads the journal says why it cannot be read.
+        return 0
 
 
 def _read_object(path: Path) -> Mapping[str, object]:

@@ -30,7 +30,10 @@ _SHOWN = 100
 
 
 def build_inputs(
-    config: EvalConfig, rows: RowSet, source: SourceDigest | None, endpoint: JsonObject | None = None
+    config: EvalConfig,
+    rows: RowSet,
+    source: SourceDigest | None,
+    endpoint: Mapping[str, JsonValue] | None = None,
 ) -> JsonObject:
     """Return `manifest.inputs`; `source` is None for a rollout server that somebody else started.
 
@@ -41,7 +44,7 @@ def build_inputs(
         rollout["source_digest"] = source.digest
         rollout["files"] = dict(source.files)
         rollout["lock_files"] = dict(source.lock_files)
-    pinned: JsonObject = {"endpoint": endpoint} if endpoint is not None else {}
+    pinned: JsonObject = {"endpoint": dict(endpoint)} if endpoint is not None else {}
     return pinned | {
         "model_path": config.model_path,
         "dataset": {"sha256": rows.sha256, "selected_source_rows": rows.selection.compact()},

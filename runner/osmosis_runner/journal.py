@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,18 +26,14 @@ from osmosis_runner.journal_record import (
     decode_record,
     encode_record,
 )
-from osmosis_runner.replay import Replay, Spend, fold
 
 __all__ = [
     "AttemptStatus",
     "ErrorPhase",
     "Journal",
     "JournalRecord",
-    "Replay",
-    "Spend",
     "Status",
     "read_records",
-    "replay",
 ]
 
 KEPT = "results already recorded are safe; free space or mend the folder, then resume the run"
@@ -44,26 +41,43 @@ MOVED = "the run's directory was moved or removed while the run wrote to it; put
 _BLOCK = 1024 * 1024
 
 
-def replay(path: Path) -> Replay:
-    """Read the journal without changing it; a missing file is an empty journal.
+def torn_bytes(path: Path) -> int:
+    """How many bytes stand behind the last newline: of a line that was not written whole, or NULs after a power cut.
 
-    A torn tail is ignored. Raises `JournalCorrupt` naming file, line and the repair command, and `StorageError`.
+    Raises `StorageError`.
     """
     committed, size = _committed_length(path)
-    return fold(read_records(path), dropped_tail=size - committed)
+    return size - committed
 
 
 def read_records(path: Path) -> Iterator[JournalRecord]:
     """Yield every committed record in order, superseded ones included, one line in memory at a time.
 
-    Raises as `replay` does.
+    A missing file is an empty journal, a torn tail is ignored, nothing is changed. Raises `JournalCorrupt` naming
+    file, line and the repair command, and `StorageError`.
     """
+    for _, record in read_placed(path):
+        yield record
+
+
+def read_placed(path: Path) -> Iterator[tuple[int, JournalRecord]]:
+    """Yield what `read_records` does, each with the offset of its line in bytes."""
+    offset = 0
     for number, line in committed_lines(path):
         try:
-            yield decode_record(line)
+            yield offset, decode_record(line)
         except BadRecord as error:
-            remedy = f"run `osmosis eval repair {path.parent.name}` to keep every good line, or start anew with --fresh"
+            remedy = (
+                f"run `{repair_command(path.parent)}` to keep every good line, or start anew with --fresh"
+            )
             raise JournalCorrupt(str(path), number, str(error), remedy) from None
+        offset += len(line) + 1
+
+
+def repair_command(run: Path) -> str:
+    """What is typed to repair the journal of the run directory `run`, wherever it lies."""
+    usual = run.parts[-3:-1] == (".osmosis", "evals")
+    return shlex.join(("osmosis", "eval", "repair", run.name if usual else str(run)))
 
 
 def committed_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -77,6 +91,18 @@ def committed_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line.removesuffix(b"\n")
             if remaining <= 0:
                 return
+
+
+def all_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield what `committed_lines` does, then what stands behind the last newline, if there is anything."""
+    committed, size = _committed_length(path)
+    number = 0
+    for number, line in committed_lines(path):
+        yield number, line
+    if size > committed:
+        with path.open("rb") as file:
+            file.seek(committed)
+            yield number + 1, file.read()
 
 
 def _committed_length(path: Path) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from osmosis_runner.replay import Spend
+from osmosis_runner.spend import Spend
 
 PREFLIGHT_PREFIX = "preflight-"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from osmosis_runner.ledger_spend import Sums, spent_in
-from osmosis_runner.replay import Spend
+from osmosis_runner.spend import Spend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from osmosis_runner.failure_words import failure_words
 from osmosis_runner.provenance import own_version
 from osmosis_runner.trajectory import Attempt, build_trajectory, enrich, validate_trajectory
 
@@ -188,9 +189,9 @@ def _object(value: object) -> JsonObject:
 
 def _leave_error(trial: Path, record: JournalRecord) -> None:
     """Write for people what the record says of the failure: it is redacted there already."""
-    phase = f" in {record.error_phase}" if record.error_phase else ""
+    words = failure_words(record.error_type, record.error_phase)
     lines = [
-        f"{record.error_type or 'failed'}{phase}: {record.error_message or 'no message'}",
+        f"{words}: {record.error_message or 'no message'}",
         f"row {record.row_index} run {record.run_index}, attempt {record.attempt}, rollout {record.rollout_id}",
     ]
     if record.error_traceback:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from osmosis_runner.errors import RunNotFound, StorageError
 from osmosis_runner.files import replace_file, sync_folder
-from osmosis_runner.journal import committed_lines
+from osmosis_runner.journal import all_lines, torn_bytes
 from osmosis_runner.journal_record import BadRecord, decode_record
 
 
@@ -27,20 +27,22 @@ class Repair:
 def repair(path: Path) -> Repair:
     """Keep every good line of a damaged journal; the original is kept beside it as `events.jsonl.damaged-N`.
 
+    A last line without an end is kept where it is a whole record, and left out where it is not.
+
     The caller holds the run's lock. Raises `RunNotFound` without a journal and `StorageError`.
     """
     if not path.is_file():
         raise RunNotFound(f"there is no journal {path}", {"file": str(path)})
     good: list[bytes] = []
     dropped: list[int] = []
-    for number, line in committed_lines(path):
+    for number, line in all_lines(path):
         try:
             decode_record(line)
         except BadRecord:
             dropped.append(number)
         else:
             good.append(line + b"\n")
-    if not dropped:
+    if not dropped and not torn_bytes(path):
         return Repair(len(good), (), None)
     backup = _back_up(path)
     replace_file(path, b"".join(good))

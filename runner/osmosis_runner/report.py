@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from osmosis_runner.journal_record import JournalRecord, Status
+from osmosis_runner.journal_record import ErrorPhase, JournalRecord, Status
 from osmosis_runner.jsontext import JsonObject, JsonValue
 from osmosis_runner.metrics import (
     Invocation,
@@ -22,8 +22,8 @@ from osmosis_runner.metrics import (
     past_invocations,
 )
 from osmosis_runner.plan import WorkItem
-from osmosis_runner.replay import Spend
 from osmosis_runner.report_columns import FloatColumn, IntColumn
+from osmosis_runner.spend import Spend
 from osmosis_runner.statistics import (
     LEVEL,
     Estimate,
@@ -41,6 +41,8 @@ from osmosis_runner.statistics import (
 _CODES: dict[str, int] = {"success": 1, "failed": 2, "skipped": 3}
 _SUCCESS, _FAILED, _SKIPPED = 1, 2, 3
 _NO_ERROR = 0
+_Failure = tuple[ErrorPhase | None, str]
+"""Phase and type of an error."""
 __all__ = [
     "Invocation",
     "Live",
@@ -86,7 +88,7 @@ class Report:
         self._threshold = pass_threshold
         self._codes = bytearray(items)
         self._errors = array("H", [_NO_ERROR]) * items
-        self._error_names: dict[str, int] = {}
+        self._error_names: dict[_Failure, int] = {}
         self._rewards = FloatColumn(items)
         self._costs = FloatColumn(items)
         self._ttft = FloatColumn(items)
@@ -117,7 +119,7 @@ class Report:
             return
         slot = record.row_index * self._runs + record.run_index
         self._count_status(slot, record)
-        self._errors[slot] = _NO_ERROR if record.error_type is None else self._error_code(record.error_type)
+        self._errors[slot] = self._error_code(record)
         self._rewards.put(slot, None if record.status == "skipped" else record.reward)
         self._costs.put(slot, record.cost_usd)
         self._ttft.put(slot, record.ttft_ms)
@@ -190,11 +192,14 @@ class Report:
         # An unknown reward is NaN, which is not at or above anything.
         return code == _SUCCESS and self._rewards.at(slot) >= self._threshold
 
-    def _error_code(self, name: str) -> int:
+    def _error_code(self, record: JournalRecord) -> int:
+        if record.error_type is None:
+            return _NO_ERROR
+        kind = (record.error_phase, record.error_type)
         # Far more kinds than a person reads are counted as one, so that the table stays small.
-        if name not in self._error_names and len(self._error_names) >= 999:
-            name = "other"
-        return self._error_names.setdefault(name, len(self._error_names) + 1)
+        if kind not in self._error_names and len(self._error_names) >= 999:
+            kind = (None, "other")
+        return self._error_names.setdefault(kind, len(self._error_names) + 1)
 
     def _counts_summary(self) -> JsonObject:
         pending, succeeded, failed, skipped = self._status_counts
@@ -258,7 +263,7 @@ class Report:
             "suggested_context_window": suggested_context_window(contexts[-1] if contexts else None),
             "duration_ms": _shares(self._durations.ordered(), (0.5, 0.9, 0.95, 0.99)),
             "ttft_ms": _shares(self._ttft.ordered(), (0.5, 0.9, 0.95, 0.99)),
-            "error_types": self._error_counts(),
+            **self._error_counts(),
         }
         rewards = self._rewards.ordered()
         if rewards:
@@ -278,9 +283,16 @@ class Report:
         }
 
     def _error_counts(self) -> JsonObject:
-        names = {code: name for name, code in self._error_names.items()}
-        counts = Counter(code for code in self._errors if code != _NO_ERROR)
-        return {names[code]: count for code, count in sorted(counts.items(), key=lambda pair: -pair[1])}
+        kinds = {code: kind for kind, code in self._error_names.items()}
+        counts = Counter(kinds[code] for code in self._errors if code != _NO_ERROR)
+        types = Counter[str]()
+        for (_, name), count in counts.items():
+            types[name] += count
+        listed: list[JsonValue] = [
+            {"error_phase": phase, "error_type": name, "count": count}
+            for (phase, name), count in counts.most_common()
+        ]
+        return {"error_types": dict(types.most_common()), "failures": listed}
 
 
 def _interval(interval: Interval | None, method: str) -> JsonValue:
@@ -292,7 +304,7 @@ def _interval(interval: Interval | None, method: str) -> JsonValue:
 def _estimate(point: Estimate) -> JsonObject:
     found: JsonObject = {"k": point.k, "value": point.value, "rows": point.rows}
     if point.interval is not None:
-        found |= {"low": point.interval.low, "high": point.interval.high}
+        found |= {"low": point.interval.low, "high": point.interval.high, "method": point.method}
     return found
 
 

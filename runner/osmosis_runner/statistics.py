@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 LEVEL = 0.95
 Z = 1.959963984540054
@@ -40,13 +40,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A statistic at k attempts with its bootstrap interval over rows (None under two rows)."""
+    """A statistic at k attempts with its interval over rows (None under two rows)."""
 
     k: int
     value: float
     rows: int
     """Rows that had at least k attempts."""
     interval: Interval | None
+    method: Literal["bootstrap", "wilson"] = "bootstrap"
 
 
 def wilson(passed: float, scored: float, z: float = Z) -> Interval | None:
@@ -115,7 +116,10 @@ def listed_ks(attempts: int) -> list[int]:
 def curve(
     tally: Tally, at_k: Callable[[int, int, int], float], seed: int = 0, *, intervals: bool = True
 ) -> list[Estimate]:
-    """Return `at_k` (`pass_at_k` or `pass_hat_k`) for every listed k: the mean over rows with at least k attempts."""
+    """Return `at_k` (`pass_at_k` or `pass_hat_k`) for every listed k: the mean over rows with at least k attempts.
+
+    Its interval is a bootstrap over rows; where all of them agree, the Wilson interval of as many rows.
+    """
     kinds = sorted((kind, count) for kind, count in tally.items() if kind[0] and count)
     if not kinds:
         return []
@@ -130,7 +134,9 @@ def curve(
 
 
 def mean_interval(values: Iterable[float], seed: int = 0) -> Interval | None:
-    """Bootstrap interval of the mean of `values` (one per row); None under two values.
+    """Bootstrap interval of the mean of `values` (one per row); None under two values, or where all are equal.
+
+    Equal values tell nothing of how far others may lie, since a reward has no bounds.
 
     With more distinct values than the bootstrap may resample, its limit is used: the normal interval of the mean.
     """
@@ -139,6 +145,8 @@ def mean_interval(values: Iterable[float], seed: int = 0) -> Interval | None:
     if total < 2:
         return None
     kinds = sorted(counted.items())
+    if len(kinds) == 1:
+        return None
     if len(kinds) * FEWEST_RESAMPLES > RESAMPLING_WORK:
         return _normal_interval(kinds, total)
     terms = [(place, value) for place, (value, _) in enumerate(kinds)]
@@ -176,7 +184,13 @@ def _estimate(
 ) -> Estimate:
     rows = sum(counts[place] for place, _ in terms)
     value = math.fsum(counts[place] * part for place, part in terms) / rows
-    return Estimate(k, value, rows, _percentile_interval(terms, samples) if rows > 1 else None)
+    if rows < 2 or not samples:
+        return Estimate(k, value, rows, None)
+    if all(part == terms[0][1] for _, part in terms):
+        # Rows that all agree would be drawn the same each time, as if nothing else could happen. A share of at most
+        # one varies no more than yes and no with the same mean do, so the interval of those covers it.
+        return Estimate(k, value, rows, wilson(value * rows, rows), "wilson")
+    return Estimate(k, value, rows, _percentile_interval(terms, samples))
 
 
 def _percentile_interval(terms: list[tuple[int, float]], samples: list[list[int]]) -> Interval | None:

@@ -13,6 +13,7 @@ from typing import Any
 from mock_provider import MockProvider
 from osmosis_cli.stored import current_summary, read_run
 from osmosis_runner.journal import Journal, JournalRecord
+from osmosis_runner.journal_index import JournalIndex
 from osmosis_runner.preparation import prepare
 from osmosis_runner.recorded import read_recorded
 from osmosis_runner.rundir import Manifest, RunDir, create_run
@@ -85,7 +86,15 @@ def test_the_figures_of_a_run_that_was_killed_are_counted_in_one_pass(tmp_path: 
     count = 20_000
     workspace = make_workspace(tmp_path, "http://127.0.0.1:9/v1", [row()] * count)
     run = begun(workspace, [record(number) for number in range(count)])
-    summary = current_summary(read_run(run.path))
+    tracemalloc.start()
+    try:
+        with JournalIndex(run.events) as journal:
+            _, peak = tracemalloc.get_traced_memory()
+            summary = current_summary(read_run(run.path), journal)
+            assert journal.counts()["success"] == count
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * count
     assert (summary["completed_samples"], summary["passed"], summary["tokens_used"]) == (
         count,
         count // 2,

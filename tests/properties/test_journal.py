@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmosis_runner.errors import JournalCorrupt
-from osmosis_runner.journal import Journal, JournalRecord, replay
+from osmosis_runner.journal import Journal, JournalRecord
 from osmosis_runner.journal_record import bounded_record, decode_record, encode_record
 from osmosis_runner.repair import repair
+from replayed import replay
 
 known = st.none() | st.integers(0, 2**53)
 finite = st.none() | st.floats(allow_nan=False, allow_infinity=False)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osmosis_runner.journal import JournalRecord
-from osmosis_runner.replay import fold
 from osmosis_runner.report import Report
+from replayed import fold
 
 ROWS, RUNS = 4, 3
 records = st.lists(

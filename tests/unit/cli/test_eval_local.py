@@ -56,6 +56,19 @@ def test_no_rate_is_listed_where_every_item_failed(runs: Path) -> None:
     assert osmosis("eval", "list", "--plain").stdout.split("\t")[5] == "—"
 
 
+def test_a_long_list_is_cut_and_says_so(runs: Path) -> None:
+    for number in range(3):
+        stored(runs, f"run-{number}", created=f"2026-01-0{number + 1}T00:00:00Z")
+    said = osmosis("eval", "list", "--limit", "2", "--plain")
+    assert [line.split("\t")[0] for line in said.stdout.splitlines()] == ["run-2", "run-1"]
+    assert said.stderr == "and 1 more (--limit 0 lists all)\n"
+    listed = osmosis("eval", "list", "--limit", "2", "--json").document
+    assert (len(listed["items"]), listed["total_count"], listed["has_more"]) == (2, 3, True)
+    for limit in ("0", "3"):
+        every = osmosis("eval", "list", "--limit", limit, "--json")
+        assert (every.document["total_count"], every.document["has_more"], every.stderr) == (3, False, "")
+
+
 def test_no_runs_is_said_and_is_no_error(runs: Path) -> None:
     said = osmosis("eval", "list")
     assert (said.code, said.stdout) == (0, f"There are no runs in {runs}.\n")

@@ -34,13 +34,34 @@ def test_a_run_is_shown_with_its_figures_and_items(runs: Path) -> None:
     assert said.code == 0
     for part in (
         "Run quick", "incomplete", "local/tiny", "2/4 complete · 1 ok · 1 failed", "50.0% (1/2 scored, threshold 1)",
-        "row 1 run 0: failed, 100 tokens, max context 60, 1.5s: timeout, 450 s | Question 1? Think.", "1m 01s",
+        "row 1 run 0: failed, 100 tokens, max context 60, 1.5s: timeout: 450 s | Question 1? Think.", "1m 01s",
     ):  # fmt: skip
         assert part in said.stdout
     shown = osmosis("eval", "show", str(run.path), "--json").document["data"]
     assert (shown["recorded"], shown["pending"], shown["status"]) == (2, 2, "incomplete")
     assert [item["status"] for item in shown["items"]] == ["success", "failed"]
     assert shown["inputs"]["model_path"] == "local/tiny"
+
+
+def test_after_a_torn_last_line_items_and_figures_agree_and_the_remedy_is_named(runs: Path) -> None:
+    every = [record(row) for row in range(4)]
+    run = stored(runs, "quick", *every)
+    ended(run, "finished", *every)
+    run.events.write_bytes(run.events.read_bytes()[:-30])
+    said = osmosis("eval", "show", "quick", "--plain").stdout
+    assert "Status: damaged" in said
+    assert "Work Items: 3/4 complete · 3 ok · 0 failed" in said
+    assert "100.0% (3/3 scored, threshold 1)" in said
+    assert "Repair the journal: osmosis eval repair quick" in said.splitlines()
+    shown = osmosis("eval", "show", "quick", "--json").document["data"]
+    assert (shown["recorded"], shown["pending"], shown["metrics"]["total_samples"]) == (3, 1, 3)
+    assert "is torn" in shown["damage"]
+    repaired = osmosis("eval", "repair", "quick", "--json").document["resource"]
+    assert (repaired["kept"], repaired["dropped_lines"]) == (3, [4])
+    healed = osmosis("eval", "show", "quick", "--json").document["data"]
+    assert (healed["damage"], healed["recorded"], healed["metrics"]["total_samples"]) == (None, 3, 3)
+    assert healed["status"] == "incomplete"
+    assert "quick\tincomplete\tquick\tlocal/tiny\t3/4\t" in osmosis("eval", "list", "--plain").stdout
 
 
 def test_items_may_be_chosen_by_status_and_cut(runs: Path) -> None:

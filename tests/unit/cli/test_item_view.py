@@ -104,7 +104,7 @@ def test_a_failure_without_a_trajectory_tells_its_error_its_prompt_and_its_trace
     )  # fmt: skip
     result = viewed({}, failed, "Weather?")
     told = dict(result.rows)
-    assert told["Error"] == "agent_error in agent: ValueError: no"
+    assert told["Error"] == "agent failed: ValueError: no"
     assert (told["Reward"], told["Prompt"], told["Trajectory"]) == ("none", "Weather?", "none was kept")
     assert told["Attempt"] == "3"
     assert "Tokens" not in told

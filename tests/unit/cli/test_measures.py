@@ -38,7 +38,9 @@ def test_known_figures_are_told_and_unknown_ones_are_left_out() -> None:
 @pytest.mark.parametrize("scored", [0, None])
 def test_a_rate_over_nothing_is_not_told_as_zero(scored: int | None) -> None:
     rows = dict(measure_rows(SUMMARY | {"completed_samples": scored, "pass_rate": 0.0}))
-    assert rows["Pass Rate"] == "nothing scored yet"
+    assert rows["Pass Rate"] == "no item scored yet"
+    skipped = dict(measure_rows(SUMMARY | {"completed_samples": scored, "skipped": 3}))
+    assert skipped["Pass Rate"] == "no item scored (3 skipped)"
 
 
 def test_items_that_nobody_graded_are_told() -> None:
@@ -53,15 +55,32 @@ def test_items_that_nobody_graded_are_told() -> None:
     assert told == "mean 1, median 1, min 1, max 1; 2 items ended without a reward"
 
 
+def test_failures_are_told_by_what_broke() -> None:
+    report = Report(5, 1, 1.0)
+    for row, (kind, phase) in enumerate(
+        [("agent_error", "agent"), ("agent_error", "grader"), ("agent_error", "grader"), ("timeout", "agent")]
+    ):
+        report.add(
+            JournalRecord(
+                row_index=row, run_index=0, rollout_id="r", status="failed", duration_ms=1, error_type=kind,
+                error_phase=phase,  # pyright: ignore[reportArgumentType]
+            )
+        )  # fmt: skip
+    summary = report.summary()
+    assert summary["error_types"] == {"agent_error": 3, "timeout": 1}
+    assert dict(measure_rows(summary))["Failures"] == "grader failed 2, agent failed 1, agent timed out 1"
+
+
 def test_a_rate_over_failures_alone_is_not_told_as_measured() -> None:
     report = Report(4, 2, 1.0)
     for item in range(8):
         fields: dict[str, Any] = {"row_index": item // 2, "run_index": item % 2, "rollout_id": f"r{item}"}
         report.add(JournalRecord(**fields, status="failed", duration_ms=1, error_type="agent_error"))
     rows = dict(measure_rows(report.summary()))
-    assert rows["Pass Rate"] == "no item succeeded (8 failed)"
+    assert rows["Pass Rate"] == "no item passed (8 scored, all failed)"
     assert not {"pass@k", "pass^k", "Row Consistency"} & rows.keys()
     assert rows["Failures"] == "agent_error 8"
+    assert dict(measure_rows({"error_types": {"timeout": 2}}))["Failures"] == "timeout 2"
     report.add(
         JournalRecord(row_index=0, run_index=0, rollout_id="r", status="success", duration_ms=1, reward=0)
     )

@@ -68,10 +68,9 @@ def every_item_failed(*messages: str, **changes: Any) -> str:
 
 def test_a_run_in_which_every_item_failed_says_so_first_and_why() -> None:
     told = every_item_failed("no openai", "no openai", "timeout.")
-    assert told.startswith(
-        "Every item failed, 2 of 3 with: no openai. --fail-on failed makes this exit 1. Evaluation run finished:"
-    )
-    assert every_item_failed("no openai.").startswith("Every item failed: no openai. --fail-on")
+    assert told.startswith("Every item failed, 2 of 3 with: no openai. Evaluation run finished:")
+    assert every_item_failed("no openai.").startswith("Every item failed: no openai. Evaluation")
+    assert every_item_failed("no", skipped=2).startswith("Every item that was not skipped failed: no.")
     assert "Every item" not in outcome_result(outcome(failed=19, succeeded=1), TYPED, NOTHING).message
     assert "Every item" not in every_item_failed("no", ended="halted", pending=3)
 
@@ -81,7 +80,11 @@ def test_a_run_in_which_every_item_failed_keeps_its_exit_code_unless_a_demand_sa
     assert outcome_result(ends, TYPED, NOTHING).exit_code == 0
     demanded = outcome_result(ends, TYPED, Demands(none_failed=True))
     assert demanded.exit_code == 1
-    assert "makes this exit" not in demanded.message
+    label = "Exit with 1 when items fail (or --fail-under RATE)"
+    [step] = [step for step in outcome_result(ends, TYPED, NOTHING).next_steps if step.label == label]
+    assert step.command.endswith("--name quick-otter-07 --fail-on failed")
+    assert label not in {step.label for step in demanded.next_steps}
+    assert label not in steps(failed=1, failed_rows=(FAILED,))
 
 
 def test_the_commands_to_type_next_fit_the_outcome() -> None:
@@ -118,7 +121,7 @@ def test_failed_and_skipped_rows_are_told_apart() -> None:
     result = outcome_result(outcome(failed_rows=(FAILED,), skipped_rows=(SKIPPED,)), TYPED, NOTHING)
     assert [section.title for section in result.sections] == ["Failed rows", "Skipped rows"]
     assert result.sections[0].lines == (
-        "row 3 (source 7) run 0: agent_error in agent: ValueError: no such tool -> /runs/quick/rollout_trials/fff",
+        "row 3 (source 7) run 0: agent failed: ValueError: no such tool -> /runs/quick/rollout_trials/fff",
     )
     assert result.sections[1].lines == ("row 1 run 0: skipped -> /runs/quick/rollout_trials/eee",)
     assert [row["row_index"] for row in result.resource["failed_rows"]] == [3]  # type: ignore[index, union-attr]
@@ -127,7 +130,7 @@ def test_failed_and_skipped_rows_are_told_apart() -> None:
 
 def test_a_folder_without_anything_in_it_is_not_pointed_to() -> None:
     line = row_line(FAILED, replace(TYPED, holds_files=lambda path: path != FAILED.rollout_dir))
-    assert line == "row 3 (source 7) run 0: agent_error in agent: ValueError: no such tool"
+    assert line == "row 3 (source 7) run 0: agent failed: ValueError: no such tool"
 
 
 def test_the_first_failure_can_be_looked_at() -> None:

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from osmosis_cli.stored import (
     current_summary,
     folders_of,
     item_line,
     prompts_of,
-    read_journal,
     read_run,
     trajectory_of,
 )
+from osmosis_runner.errors import RunDirError
+from osmosis_runner.journal_index import JournalIndex
 from osmosis_runner.lock import Owner, RunLock
+from osmosis_runner.rundir import RunDir
 from stored_runs import ended, record, stored
 
 FAILED = record(
     1, status="failed", reward=None, error_type="timeout", error_phase="agent", error_message="450 s"
 )
+
+
+def summarised(run: RunDir) -> Mapping[str, object]:
+    with JournalIndex(run.events) as journal:
+        return current_summary(read_run(run.path), journal)
 
 
 def test_a_run_that_ended_says_how(tmp_path: Path) -> None:
@@ -62,20 +72,41 @@ def test_snapshots_that_cannot_be_read_count_as_absent(tmp_path: Path) -> None:
 def test_figures_of_a_killed_run_are_counted_anew_from_the_journal(tmp_path: Path) -> None:
     run = stored(tmp_path, "one", record(0), FAILED, record(2, status="cancelled", reward=None))
     ended(run, "running", record(0))
-    summary = current_summary(read_run(run.path))
+    summary = summarised(run)
     assert (summary["completed_samples"], summary["passed"], summary["tokens_spent"]) == (2, 1, 300)
 
 
 def test_figures_of_a_run_that_ended_are_those_it_left(tmp_path: Path) -> None:
     run = stored(tmp_path, "one", record(0), FAILED)
-    ended(run, "finished", record(0))
-    assert current_summary(read_run(run.path))["completed_samples"] == 1
+    ended(run, "finished", record(0, tokens=7), FAILED)
+    assert summarised(run)["tokens_used"] == 107
 
 
-def test_the_journal_is_read_whole(tmp_path: Path) -> None:
-    run = stored(tmp_path, "one", record(0), FAILED, record(1))
-    latest = read_journal(read_run(run.path)).latest
-    assert [latest[1, 0].status, latest[0, 0].status] == ["success", "success"]
+def test_figures_of_another_number_of_items_are_counted_anew(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0), record(1))
+    for left in ([record(0)], [record(0), record(1), record(2)], [record(0), FAILED]):
+        ended(run, "finished", *left)
+        summary = summarised(run)
+        assert (summary["completed_samples"], summary["failed"], summary["tokens_used"]) == (2, 0, 200)
+
+
+def test_items_beyond_any_run_are_told_and_not_counted(tmp_path: Path) -> None:
+    run = stored(tmp_path, "one", record(0), record(10**12))
+    with pytest.raises(RunDirError, match=r"row 1000000000000 run 0, which is no item"):
+        summarised(run)
+
+
+def test_a_torn_last_line_is_damage_with_a_remedy_unless_the_run_goes_on(tmp_path: Path) -> None:
+    run = stored(tmp_path / ".osmosis" / "evals", "one", record(0))
+    ended(run, "finished", record(0), record(1))
+    with run.events.open("ab") as file:
+        file.write(b'{"row_index":1,"ru')
+    read = read_run(run.path)
+    assert (read.status, read.torn) == ("damaged", True)
+    assert "`osmosis eval repair one` mends the journal" in read.damage
+    assert summarised(run)["total_samples"] == 1
+    with RunLock.acquire(run.path.parent, "one", Owner(1, "here", "now")):
+        assert (read_run(run.path).status, read_run(run.path).damage) == ("running", "")
 
 
 def test_an_item_is_one_line() -> None:
@@ -86,7 +117,7 @@ def test_an_item_is_one_line() -> None:
     bare = record(2, reward=None, tokens=None, max_context_tokens=None, status="skipped")
     assert item_line(bare) == "row 2 run 0: skipped, 1.5s"
     assert item_line(record(2, reward=None)).startswith("row 2 run 0: success, no reward, 100 tokens")
-    assert item_line(FAILED).endswith("1.5s: timeout, agent, 450 s")
+    assert item_line(FAILED).endswith("1.5s: agent timed out: 450 s")
 
 
 def test_prompts_are_shown_from_their_beginning(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from osmosis_cli.errors import CLIError, Code
-from osmosis_cli.workspace import find_config, find_run, find_workspace, is_run, output_root, runs_of
+from osmosis_cli.workspace import find_config, find_run, find_workspace, output_root, runs_of
+from osmosis_runner.rundir import is_run
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from osmosis_runner.errors import JournalCorrupt, StorageError
-from osmosis_runner.journal import Journal, JournalRecord, read_records, replay
+from osmosis_runner.journal import Journal, JournalRecord, read_records, repair_command
 from osmosis_runner.journal_record import encode_record
+from replayed import replay
 
 
 def record(row: int, run: int = 0, **fields: object) -> JournalRecord:
@@ -53,6 +54,11 @@ def test_one_append_is_one_fsync(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert len(synced) == 1
 
 
+def test_a_repair_is_typed_by_name_where_the_run_lies_in_its_usual_place() -> None:
+    assert repair_command(Path("/ws/.osmosis/evals/r")) == "osmosis eval repair r"
+    assert repair_command(Path("/else where/r")) == "osmosis eval repair '/else where/r'"
+
+
 def test_a_missing_journal_is_empty(path: Path) -> None:
     assert replay(path).lines == 0
     assert list(read_records(path)) == []
@@ -88,7 +94,7 @@ def test_a_damaged_line_in_the_middle_names_file_line_and_remedy(path: Path, gar
     with pytest.raises(JournalCorrupt) as caught:
         list(read_records(path))
     assert str(caught.value).startswith(f"{path}:2: ")
-    assert "osmosis eval repair my-run" in str(caught.value)
+    assert f"`osmosis eval repair {path.parent}` to keep every good line" in str(caught.value)
     assert caught.value.line == 2
     assert caught.value.code == "CONFLICT"
     assert path.read_bytes() == content

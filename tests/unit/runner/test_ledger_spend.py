@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from osmosis_runner.ledger_spend import RolloutSet, Sums, spent_in, unrecorded_spend
-from osmosis_runner.replay import Spend
+from osmosis_runner.spend import Spend
 
 
 def call(rollout_id: str, total: int | None = None, **fields: Any) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def failed_record(**changes: Any) -> Any:
 def test_a_failure_leaves_its_story_where_the_runs_report_points(scene: Scene) -> None:
     assert not scene.projector.project(failed_record(), [])
     assert (scene.run.trial("r0") / "error.txt").read_text() == (
-        "agent_error in agent: KeyError: 'x' (main.py:8 in run)\n"
+        "agent failed: KeyError: 'x' (main.py:8 in run)\n"
         "row 0 run 0, attempt 1, rollout r0\n\nTraceback ...\nKeyError: 'x'\n"
     )
 

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from osmosis_runner.journal import JournalRecord, Spend
+from osmosis_runner.journal import JournalRecord
 from osmosis_runner.report import Report
+from osmosis_runner.spend import Spend
 from osmosis_runner.statistics import wilson
 
 

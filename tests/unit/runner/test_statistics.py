@@ -8,7 +8,6 @@ import statistics as standard
 import pytest
 
 from osmosis_runner.statistics import (
-    Interval,
     curve,
     effective_scored,
     listed_ks,
@@ -78,13 +77,35 @@ def test_a_curve_is_the_mean_over_rows_with_enough_attempts() -> None:
     assert curve({}, pass_at_k) == []
 
 
-def test_one_row_has_no_bootstrap_interval_and_equal_rows_a_narrow_one() -> None:
+def test_one_row_has_no_interval_and_equal_rewards_tell_nothing_of_others() -> None:
     assert [point.interval for point in curve({(3, 1): 1}, pass_at_k)] == [None] * 3
-    [first, *_] = curve({(3, 3): 2}, pass_at_k)
-    assert first.interval == Interval(1.0, 1.0)
     assert mean_interval([0.5]) is None
     assert mean_interval([]) is None
-    assert mean_interval([0.5, 0.5, 0.5]) == Interval(0.5, 0.5)
+    assert mean_interval([0.5, 0.5, 0.5]) is None
+
+
+@pytest.mark.parametrize(("rows", "low"), [(2, 0.342), (5, 0.566), (30, 0.886), (1000, 0.996)])
+def test_rows_that_all_agree_leave_room_for_one_that_does_not(rows: int, low: float) -> None:
+    for at_k in (pass_at_k, pass_hat_k):
+        for point in curve({(3, 3): rows - 1, (4, 4): 1}, at_k)[:3]:
+            assert (point.value, point.method) == (1.0, "wilson")
+            assert point.interval is not None
+            assert (round(point.interval.low, 3), point.interval.high) == (low, 1.0)
+        [first, *_] = curve({(3, 0): rows}, at_k)
+        assert first.interval is not None
+        assert (first.interval.low, round(first.interval.high, 3)) == (0.0, round(1 - low, 3))
+
+
+def test_an_interval_of_rows_that_agree_covers_the_truth_as_often_as_it_says() -> None:
+    for rows in (2, 10, 50):
+        [first, *_] = curve({(2, 2): rows}, pass_at_k)
+        assert first.interval is not None
+        # Were the truth just below the interval, all rows would agree less often than once in twenty.
+        assert first.interval.low**rows < 0.12
+    [half, last] = curve({(2, 1): 10}, pass_at_k)
+    assert half.interval == wilson(5, 10)
+    assert last.interval == wilson(10, 10)
+    assert {point.method for point in curve({(2, 1): 10, (2, 0): 10}, pass_at_k)} == {"bootstrap"}
 
 
 def test_the_same_input_gives_the_same_interval() -> None:
