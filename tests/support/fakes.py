@@ -236,4 +236,6 @@ def a_bridge(transport: FakeTransport, ledger: FakeLedger | None = None, **field
         "clock": lambda: 0.0,
         **fields,
     }
-    return Bridge(target=target, transport=transport, ledger=ledger or FakeLedger(), **parts)
+    return Bridge(
+        target=parts.pop("target", target), transport=transport, ledger=ledger or FakeLedger(), **parts
+    )
