@@ -22,6 +22,7 @@ from osmosis_bridge.call import Call
 from osmosis_bridge.departure import DEPARTURE, Departure, watched
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.table import DIALECTS
+from osmosis_bridge.dry_run import DryRun, dry_run
 from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.replay import MARK, retry_count
@@ -153,12 +154,14 @@ class BridgeApp:
         headers, dialect = request.headers, request.dialect
         received = self._bridge.clock()
         started_at = time.time()
-        rollout_id = self._gate.rollout(self._gate.caller(headers), request.rollout_id, headers)
+        caller = self._gate.caller(headers)
+        rollout_id = self._gate.rollout(caller, request.rollout_id, headers)
         accounts = self._bridge.accounts
         self._refuse_if_closed(rollout_id)
         body = await read_body(headers, request.receive, self._max_body)
         if headers.get(_DRY_RUN, b"0") not in (b"0", b""):
-            report = msgspec.json.encode(await self._bridge.explain(body, dialect, headers))
+            asked = DryRun(body, dialect, headers, shows_host=caller.kind == "run")
+            report = msgspec.json.encode(await dry_run(self._bridge, asked))
             await reply.whole(200, _JSON, self._bridge.redactor.scrub(report))
             return
         # Again: it may have been closed while the body came in.
@@ -172,7 +175,7 @@ class BridgeApp:
             dialect=dialect.name,
             body=body,
             retry_count=retry_count(headers.get(MARK)),
-            headers=dialect.headers(self._bridge.target.key, headers),
+            headers=self._bridge.client_headers(dialect, headers, request.scope["headers"]),
         )
         known = request.scope.get(DEPARTURE)
         if known is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.config import BridgeConfig
 from osmosis_bridge.dialects.table import DIALECTS
+from osmosis_bridge.dry_run import DryRun, dry_run
 from osmosis_bridge.ledger import NoLedger
 from osmosis_bridge.log import open_log
 from osmosis_bridge.native_process import start_native
@@ -22,8 +26,17 @@ _PLACEHOLDER = "the-key-is-not-shown"
 _LOCAL = "http://127.0.0.1/v1"
 
 
-async def explain_request(config: BridgeConfig, body: bytes, dialect: str) -> ForwardingReport:
-    """What the bridge that `config` describes would make of a request in a dialect (`chat`, `responses`, ...).
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to explain, of a dialect (`chat`, `responses`, ...); its headers have lower-case names."""
+
+    body: bytes
+    dialect: str = "chat"
+    headers: Mapping[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+
+
+async def explain_request(config: BridgeConfig, request: Request) -> ForwardingReport:
+    """What the bridge that `config` describes would make of a request.
 
     On the native lane the process that translates is started for it. Raises `RouteError` for a model path that leads
     nowhere, `NativeLaneError` where LiteLLM is not installed, KeyError for an unknown dialect.
@@ -36,17 +49,17 @@ async def explain_request(config: BridgeConfig, body: bytes, dialect: str) -> Fo
         environ={**config.environ, _NO_KEY: _PLACEHOLDER},
     )
     if route.lane == "wire":
-        return await _explain(config, route, (route.base_url or _LOCAL, route.api_key), body, dialect)
+        return await _explain(config, route, (route.base_url or _LOCAL, route.api_key), request)
     path = f"{route.provider}/{route.upstream_model}"
     worker = await start_native(path, api_base=route.base_url, api_key=route.api_key, environ=config.environ)
     try:
-        return await _explain(config, route, (worker.base_url, worker.api_key), body, dialect)
+        return await _explain(config, route, (worker.base_url, worker.api_key), request)
     finally:
         await worker.stop()
 
 
 async def _explain(
-    config: BridgeConfig, route: Route, address: tuple[str, str | None], body: bytes, dialect: str
+    config: BridgeConfig, route: Route, address: tuple[str, str | None], request: Request
 ) -> ForwardingReport:
     redactor = Redactor([_PLACEHOLDER, address[1] or ""])
     async with HttpTransport() as transport:
@@ -59,4 +72,4 @@ async def _explain(
             redactor=redactor,
             log=open_log("json", redactor),
         )
-        return await bridge.explain(body, DIALECTS[dialect])
+        return await dry_run(bridge, DryRun(request.body, DIALECTS[request.dialect], request.headers))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
+from osmosis_bridge.client_headers import HeaderReport
 from osmosis_bridge.controls import is_control
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.policy import CHAT, Envelope, Policy, admit
@@ -53,7 +54,10 @@ class FieldReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ForwardingReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What would happen to one request; `outgoing` is absent where it is refused."""
+    """What would happen to one request; `outgoing` is absent where it is refused.
+
+    `headers` are the client's: which go out with it, and which do not.
+    """
 
     model: str
     provider: str
@@ -62,6 +66,7 @@ class ForwardingReport(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: tuple[FieldReport, ...]
     error: dict[str, Any] | None = None
     outgoing: dict[str, Any] | None = None
+    headers: tuple[HeaderReport, ...] = ()
 
 
 def explain(

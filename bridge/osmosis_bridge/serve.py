@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -24,6 +23,7 @@ from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome
+from osmosis_bridge.client_headers import passing
 from osmosis_bridge.controls import header_list
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.stream import Stream
@@ -32,7 +32,6 @@ from osmosis_bridge.entry import Entry, Headers, Recorder
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.exchanges import (
     ANSWERED,
-    ERROR_BODY_LIMIT,
     TRUNCATIONS,
     as_refusal,
     content_type,
@@ -48,7 +47,6 @@ from osmosis_bridge.provider_errors import read_failure
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt, Attempts
 from osmosis_bridge.reply import Reply
-from osmosis_bridge.report import ForwardingReport, explain, translated
 from osmosis_bridge.sse import comment
 from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
 
@@ -129,40 +127,19 @@ class Bridge:
             self.in_flight -= 1
             entry.settle_lost()
 
-    async def explain(
-        self, body: bytes, dialect: Dialect, client: Mapping[bytes, bytes] = MappingProxyType({})
-    ) -> ForwardingReport:
-        """What would become of a request; nothing is sent and nothing recorded. `client` are its caller's headers.
+    def passed_headers(self, dialect: Dialect) -> frozenset[bytes]:
+        """Names of the client's headers that go out, or to the process that asks the provider for us."""
+        return dialect.passed if self.target.lane == "wire" else dialect.passed_natively
 
-        On the native lane the process that translates is asked for the request it would send.
+    def client_headers(
+        self, dialect: Dialect, headers: Mapping[bytes, bytes], lines: Iterable[tuple[bytes, bytes]]
+    ) -> Headers:
+        """What goes out beside the usual: those of the client's headers that pass, and the dialect's own.
+
+        Raises `Refused` for a value that cannot be forwarded.
         """
-        report = self._policy_report(body, dialect, client)
-        if self.target.lane == "wire" or not report.accepted:
-            return report
-        sent = admit(body, self.policy, dialect.envelope)
-        try:
-            headers = self.target.plain_headers + dialect.headers(self.target.key, client)
-            exchange = await self.transport.open(
-                b"POST", self.target.endpoint, b"/explain" + dialect.path_bytes, headers, sent.body
-            )
-            return translated(report, exchange.status, await exchange.whole(ERROR_BODY_LIMIT))
-        except TransportError as error:
-            raise transport_failure(error, self.redactor) from None
-
-    def _policy_report(
-        self, body: bytes, dialect: Dialect, client: Mapping[bytes, bytes]
-    ) -> ForwardingReport:
-        target = self.target
-
-        def headers(stream: bool) -> dict[str, str]:  # noqa: FBT001 - what kind of request it is
-            usual = dialect.outgoing(target.headers(stream=stream), target.endpoint.host)
-            sent = usual + dialect.headers(target.key, client)
-            return {name.decode(): self.redactor.scrub(value).decode("latin-1") for name, value in sent}
-
-        url = self.redactor.message(target.endpoint.url_for_display + dialect.path)
-        return explain(
-            body, self.policy, dialect.envelope, provider=target.provider, url=url, headers=headers
-        )
+        own = dialect.headers(self.target.key, headers)
+        return passing(headers, lines, self.passed_headers(dialect)) + own
 
     async def _serve(self, entry: Entry, reply: Reply) -> None:
         """Admit the call; give it the reply of the attempt it repeats, if there is one, else ask the provider."""

@@ -17,7 +17,7 @@ import msgspec
 from osmosis_bridge.config import ConfigError, parse
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.errors import BridgeError
-from osmosis_bridge.explain import explain_request
+from osmosis_bridge.explain import Request, explain_request
 from osmosis_bridge.native_process import NativeLaneError
 from osmosis_bridge.report import FieldReport, ForwardingReport
 from osmosis_bridge.routing import RouteError
@@ -38,6 +38,7 @@ class ExplainFlags(TypedDict):
     lane: str | None
     controls: str | None
     dialect: str
+    header: tuple[str, ...]
 
 
 OPTIONS = (
@@ -56,6 +57,13 @@ OPTIONS = (
         show_default=True,
         help="The request's format.",
     ),
+    click.option(
+        "--header",
+        "-H",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="A header that the client sends, to see whether it goes out; repeatable.",
+    ),
 )
 
 
@@ -73,7 +81,8 @@ def explain(invocation: Invocation, request_file: Path, **flags: Unpack[ExplainF
     given = {name: flags[name] for name in ("model", "api_base", "lane", "controls")}
     try:
         config = parse(given, None, "", dict(invocation.environ))
-        report = asyncio.run(explain_request(config, body, flags["dialect"]))
+        request = Request(body, flags["dialect"], read_headers(flags["header"]))
+        report = asyncio.run(explain_request(config, request))
     except (ConfigError, RouteError, NativeLaneError, BridgeError) as error:
         raise CLIError(str(error)) from None
     return tables.show(invocation.out, report_result(report))
@@ -94,8 +103,20 @@ def read_request(path: Path) -> bytes:
     return body
 
 
+def read_headers(lines: tuple[str, ...]) -> dict[bytes, bytes]:
+    """Headers as a server reads them; a usage error for a line that is none."""
+    found: dict[bytes, bytes] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise click.UsageError(f"--header {line!r} is no header; write it as 'X-Title: my agent'.")
+        found[name.strip().lower().encode()] = value.strip().encode()
+    return found
+
+
 def report_result(report: ForwardingReport) -> OperationResult:
     """The report as a result: a line a field, then the request that would be sent."""
+    headers = tuple(f"{row.header}: {row.became}" for row in report.headers)
     lines = tuple(outgoing_lines(report))
     refused = "" if report.error is None else f": {report.error['message']}"
     message = (
@@ -109,7 +130,11 @@ def report_result(report: ForwardingReport) -> OperationResult:
         message=message,
         title="Fields",
         rows=tuple((f"{row.field}  ({row.origin})", field_line(row)) for row in report.fields),
-        sections=(Section("Outgoing request", lines),) if lines else (),
+        sections=tuple(
+            Section(title, told)
+            for title, told in (("Client headers", headers), ("Outgoing request", lines))
+            if told
+        ),
         resource=cast("Mapping[str, Json]", msgspec.json.decode(msgspec.json.encode(report))),
         exit_code=Exit.OK if report.accepted else Exit.ERROR,
     )

@@ -257,4 +257,6 @@ def a_bridge(transport: FakeTransport, ledger: Ledger | None = None, **fields: A
         "clock": lambda: 0.0,
         **fields,
     }
-    return Bridge(target=target, transport=transport, ledger=ledger or FakeLedger(), **parts)
+    return Bridge(
+        target=parts.pop("target", target), transport=transport, ledger=ledger or FakeLedger(), **parts
+    )

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from osmosis_bridge.call import Admitted, Outcome
+from osmosis_bridge.client_headers import PASSED
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import Envelope
@@ -40,6 +41,11 @@ class Dialect(ABC):
     where clients add more than that to their base URL.
     """
 
+    passed: frozenset[bytes] = PASSED
+    """Names of the client's headers that go out, in lower case."""
+    passed_natively: frozenset[bytes] = frozenset()
+    """Those that the native lane's process makes use of, where it sends a call of this dialect as it came."""
+
     def __init__(self, name: str, path: str, envelope: Envelope, also_at: tuple[str, ...] = ()) -> None:
         self.name = name
         self.path = path
@@ -67,7 +73,7 @@ class Dialect(ABC):
         return encode_event(error.body())
 
     def headers(self, key: str | None, client: Mapping[bytes, bytes]) -> Headers:
-        """What goes out beside the usual headers; `client` are the caller's, of which few may pass."""
+        """What goes out beside the usual headers and those of the client that pass; `client` are all of its own."""
         return ()
 
     def outgoing(self, usual: Headers, host: str) -> Headers:

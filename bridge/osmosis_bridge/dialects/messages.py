@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome, Status
+from osmosis_bridge.client_headers import PASSED
 from osmosis_bridge.dialects.alias import with_alias
 from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, said_name, value_of
 from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect, Headers
@@ -33,7 +34,7 @@ from osmosis_bridge.usage import MessagesUsage
 VERSION = b"2023-06-01"
 """The version of Anthropic's API that a client which names none means."""
 
-_PASSED = (b"anthropic-version", b"anthropic-beta")
+_VERSION = b"anthropic-version"
 _ANTHROPIC = "api.anthropic.com"
 _TYPES = {
     400: "invalid_request_error",
@@ -108,6 +109,9 @@ class MessageReading:
 class MessagesDialect(Dialect):
     """`/messages`."""
 
+    passed = PASSED | {_VERSION}
+    passed_natively = frozenset({_VERSION, b"anthropic-beta"})
+
     def read_reply(self, body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
         """The message, its `model` the client's own name."""
         body = body.removeprefix(BOM)
@@ -134,13 +138,9 @@ class MessagesDialect(Dialect):
         return b"event: error\ndata: " + _error(error) + b"\n\n"
 
     def headers(self, key: str | None, client: Mapping[bytes, bytes]) -> Headers:
-        """Anthropic's key header beside the usual bearer, and the API version and betas the client named."""
-        passed = [(name, client[name]) for name in _PASSED if name in client]
-        if _PASSED[0] not in client:
-            passed.append((_PASSED[0], VERSION))
-        if key is not None:
-            passed.append((b"x-api-key", key.encode()))
-        return tuple(passed)
+        """Anthropic's key header beside the usual bearer, and an API version where the client named none."""
+        version: Headers = () if _VERSION in client else ((_VERSION, VERSION),)
+        return version if key is None else (*version, (b"x-api-key", key.encode()))
 
     def outgoing(self, usual: Headers, host: str) -> Headers:
         """Without the bearer for Anthropic itself, which takes a key there for a false token; others may want it."""

@@ -17,6 +17,7 @@ from osmosis_bridge.app import AsgiReply, Gate, call_path, local_hosts, read_bod
 from osmosis_bridge.bearers import RUN, rollout_bearer
 from osmosis_bridge.departure import DEPARTURE, Departure
 from osmosis_bridge.errors import Refused
+from osmosis_bridge.redact import Redactor
 
 CALL = "/v1/chat/completions"
 
@@ -498,6 +499,27 @@ def test_a_dry_run_shows_the_request_and_neither_sends_nor_records_it(value: str
     assert response.json()["outgoing"]["body"]["seed"] == 1
     assert (served.transport.sent, served.ledger.appends) == ([], 0)
     assert served.bridge.accounts.in_flight("default") == 0
+
+
+def test_a_dry_run_shows_the_upstreams_host_to_the_run_and_to_no_rollout() -> None:
+    for token, bearer, shown in (
+        (TOKEN, TOKEN, True),
+        (None, None, True),
+        (TOKEN, rollout_bearer(TOKEN, "r"), False),
+    ):
+        served = Served(token=token, redactor=Redactor([], ["127.0.0.1"]))
+        ask = {"x-osmosis-dry-run": "1", "x-title": "t"}
+        reply = served.ask("POST", CALL, bearer=bearer, headers=ask, content=request()).json()
+        assert ("127.0.0.1" in reply["outgoing"]["url"]) is shown
+        assert {"header": "x-title", "became": "forwarded"} in reply["headers"]
+        assert reply["outgoing"]["headers"]["x-title"] == "t"
+
+
+def test_a_header_that_cannot_be_forwarded_is_refused_and_nothing_is_sent() -> None:
+    served = Served()
+    response = served.ask("POST", CALL, headers={"x-title": "x" * 5000}, content=request())
+    assert (response.status_code, error_of(response)["param"]) == (400, "x-title")
+    assert served.transport.sent == []
 
 
 @pytest.mark.parametrize("value", ["0", ""])

@@ -299,20 +299,23 @@ def test_a_key_that_is_no_bearer_is_401(key: str) -> None:
     assert reply.status_code == 401
 
 
-def test_of_the_clients_headers_only_version_and_betas_go_out() -> None:
+def test_of_the_clients_headers_those_that_are_listed_go_out() -> None:
     served = Served(Answer([SPOKEN[2].answer]))
     headers = {
         "anthropic-version": "2099-01-01", "anthropic-beta": "a-1,b-2", "cookie": "c=1", "x-odd": "1",
         "openai-organization": "o", "anthropic-dangerous-direct-browser-access": "true", "x-app": "cli",
-        "user-agent": "client/1", "x-stainless-lang": "python",
+        "user-agent": "client/1", "x-stainless-lang": "python", "x-title": "t",
     }  # fmt: skip
     assert served.ask("POST", MESSAGES_PATH, headers=headers, content=ASKED).status_code == 200
     assert served.transport.sent[0]["headers"] == {
         b"accept": b"application/json", b"anthropic-version": b"2099-01-01", b"anthropic-beta": b"a-1,b-2",
+        b"x-title": b"t",
     }  # fmt: skip
     served = Served(Answer([SPOKEN[1].answer]))
     served.ask("POST", "/v1/responses", headers=headers, content=SPOKEN[1].body())
-    assert served.transport.sent[0]["headers"] == {b"accept": b"application/json"}
+    assert served.transport.sent[0]["headers"] == {
+        b"accept": b"application/json", b"anthropic-beta": b"a-1,b-2", b"x-title": b"t",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from osmosis_bridge.config import BridgeConfig, parse
-from osmosis_bridge.explain import explain_request
+from osmosis_bridge.explain import Request, explain_request
 from osmosis_bridge.report import ForwardingReport
 from osmosis_bridge.routing import RouteError
 
@@ -13,7 +13,7 @@ def a_config(model: str, **flags: object):
 
 
 def explained(config: BridgeConfig, body: bytes, dialect: str) -> ForwardingReport:
-    return asyncio.run(explain_request(config, body, dialect))
+    return asyncio.run(explain_request(config, Request(body, dialect)))
 
 
 def test_no_key_is_needed_and_none_is_shown() -> None:
@@ -39,6 +39,20 @@ def test_each_dialect_has_its_own_path_and_headers() -> None:
     assert report.outgoing["url"] == "https://gateway.example/v1/messages"
     assert report.outgoing["headers"]["anthropic-version"] == "2023-06-01"
     assert report.outgoing["headers"]["x-api-key"] == "[REDACTED]"
+
+
+def test_the_operators_own_host_is_shown_and_headers_say_what_becomes_of_them() -> None:
+    asked = Request(b'{"messages":[]}', "chat", {b"x-title": b"t", b"cookie": b"c"})
+    report = asyncio.run(
+        explain_request(a_config("org/m", api_base="http://10.1.2.3:8000/v1?key=abc"), asked)
+    )
+    assert report.outgoing is not None
+    assert report.outgoing["url"] == "http://10.1.2.3:8000/v1/chat/completions?key=…"
+    assert report.outgoing["headers"]["x-title"] == "t"
+    assert [(row.header, row.became) for row in report.headers] == [
+        ("x-title", "forwarded"),
+        ("cookie", "dropped"),
+    ]
 
 
 def test_a_local_model_is_explained_without_being_started() -> None:

@@ -778,16 +778,7 @@ def test_an_attempt_serves_one_retry() -> None:
     asyncio.run(main())
 
 
-# --- explaining
-
-
-def test_explaining_shows_the_request_that_would_be_sent_and_sends_nothing() -> None:
-    transport, ledger = FakeTransport(Answer()), FakeLedger()
-    report = asyncio.run(a_bridge(transport, ledger).explain(request(seed=1, api_key="K"), CHAT_DIALECT))
-    assert report.outgoing is not None
-    assert report.outgoing["url"] == "http://127.0.0.1:9/v1/chat/completions"
-    assert {row.field: row.became for row in report.fields}["api_key"] == "stripped as control"
-    assert (transport.sent, ledger.appends) == ([], 0)
+# --- lanes
 
 
 def test_on_the_native_lane_every_dialect_goes_to_the_translator_on_its_own_route() -> None:

@@ -27,6 +27,25 @@ def test_each_field_has_a_line_and_the_outgoing_request_is_shown(tmp_path: Path,
     assert "sk-secret-value" not in done.stdout + done.stderr
 
 
+def test_headers_may_be_given_and_say_what_becomes_of_them(tmp_path: Path) -> None:
+    path = request_at(tmp_path, {"messages": []})
+    done = osmosis(
+        "bridge", "explain", path, "--model", MODEL, "-H", "X-Title: my agent", "--header", "Cookie: c=1"
+    )
+    assert done.code == 0
+    assert "x-title: forwarded" in done.stdout
+    assert "cookie: dropped" in done.stdout
+    assert "x-title: my agent" in done.stdout
+
+
+@pytest.mark.parametrize("line", ["X-Title", ": x", ""])
+def test_a_header_that_is_none_is_a_usage_error(tmp_path: Path, line: str) -> None:
+    path = request_at(tmp_path, {"messages": []})
+    done = osmosis("bridge", "explain", path, "--model", MODEL, "--header", line)
+    assert done.code == 2
+    assert "X-Title: my agent" in done.stderr
+
+
 def test_json_is_one_document_with_the_report(tmp_path: Path) -> None:
     done = osmosis("--json", "bridge", "explain", request_at(tmp_path, {"messages": []}), "--model", MODEL)
     report = json.loads(done.stdout)["resource"]

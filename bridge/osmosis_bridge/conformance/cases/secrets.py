@@ -6,8 +6,11 @@ from osmosis_bridge.conformance.case import Ask, Case, Check, Fault, Seen, excha
 from osmosis_bridge.conformance.checks import (
     brief,
     error_object,
+    error_says,
     fault,
+    full_error,
     keeps_secrets,
+    not_called,
     ours,
     reply_lacks,
     says,
@@ -105,7 +108,10 @@ def _client_stays_outside(seen: Seen) -> Fault | None:
     if not seen.calls:
         return fault("the request reaches the upstream", seen)
     head_text = seen.calls[0].head.decode("latin-1").lower()
-    words = ("cookie-canary", "org-canary", "proj-canary", "proxy-canary", "x-stainless-lang", "xkey-canary")
+    words = (
+        "cookie-canary", "org-canary", "proj-canary", "proxy-canary", "x-stainless-lang", "xkey-canary",
+        "idempotent-canary", "goog-canary",
+    )  # fmt: skip
     there = [word for word in words if word in head_text]
     return Fault(f"{there[0]} is not sent to the provider", "it was") if there else None
 
@@ -127,6 +133,26 @@ def _own_host(seen: Seen) -> Fault | None:
     return (
         None if len(hosts) == 1 and "evil" not in hosts[0] else Fault("one Host, the upstream's", str(hosts))
     )
+
+
+BELONGING = (
+    ("HTTP-Referer", "https://agent.example"),
+    ("X-Title", "An agent, of sorts"),
+    ("OpenAI-Beta", "assistants=v2"),
+    ("OpenAI-Beta", "realtime=v1"),
+    ("X-Client-Request-Id", "c-7"),
+    ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+)
+
+
+def _belonging_arrive(seen: Seen) -> Fault | None:
+    """Each of these headers stands in the provider's request, each line of several."""
+    for name, _ in BELONGING:
+        want = [value for other, value in BELONGING if other == name]
+        got = seen.calls[0].headers(name.lower()) if seen.calls else []
+        if got != want:
+            return Fault(f"{name}: {want} at the provider", f"{got}")
+    return None
 
 
 STEERING = (
@@ -155,9 +181,13 @@ OUTGOING = (
     with_bearer(Case("E1-client-bearer", "the client's bearer stays at the proxy, the provider's key is used", _bearer_stays)),
     exchange(
         "E-client-headers", "the client's cookies, organisation and SDK headers stay at the proxy",
-        Ask(headers=(("Cookie", "s=cookie-canary"), ("OpenAI-Organization", "org-canary"), ("OpenAI-Project", "proj-canary"), ("Proxy-Authorization", "Basic proxy-canary"), ("X-Stainless-Lang", "python"), ("X-Api-Key", "xkey-canary"))),
+        Ask(headers=(("Cookie", "s=cookie-canary"), ("OpenAI-Organization", "org-canary"), ("OpenAI-Project", "proj-canary"), ("Proxy-Authorization", "Basic proxy-canary"), ("X-Stainless-Lang", "python"), ("X-Api-Key", "xkey-canary"), ("Idempotency-Key", "idempotent-canary"), ("X-Goog-User-Project", "goog-canary"))),
         OK, status(200), _client_stays_outside,
     ),
+    exchange("F-client-headers", "headers that belong to the request reach the provider as they were", Ask(headers=BELONGING), OK, says("hello"), _belonging_arrive, scope="ours"),
+    exchange("F-client-headers-streamed", "on a stream too", Ask(stream=True, headers=BELONGING), stream(*WHOLE), says("hello"), _belonging_arrive, scope="ours"),
+    exchange("F-client-headers-hop", "a header that Connection names is for the proxy alone", Ask(headers=(("Connection", "X-Title"), ("X-Title", "evil"))), OK, says("hello"), _not_steered),
+    exchange("E-client-headers-long", "a header too long to forward is refused by name", Ask(headers=(("X-Title", "t" * 5000),)), OK, status(400), full_error, error_says("x-title"), not_called, scope="ours"),
     exchange("E-steering-headers", "no header of the client steers where the call goes", Ask(headers=STEERING), OK, says("hello"), _not_steered, _own_host),
     exchange("E-steering-query", "a query of the client does not reach the provider", Ask(path="/v1/chat/completions?api_base=http://evil.example&key=evil"), OK, says("hello"), _not_steered, scope="ours"),
     exchange("E-one-host", "the provider sees one Host, its own", Ask(stream=True), stream(*WHOLE), says("hello"), _own_host),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from osmosis_bridge.client_headers import PASSED
 from osmosis_bridge.dialects.chat import CHAT_DIALECT, COMPLETIONS_DIALECT
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.embeddings import EMBEDDINGS_DIALECT
@@ -25,7 +26,8 @@ def test_errors_have_openais_shape(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", [CHAT_DIALECT, COMPLETIONS_DIALECT, EMBEDDINGS_DIALECT])
-def test_nothing_of_the_client_goes_out_and_all_of_the_usual_does(dialect: Dialect) -> None:
+def test_of_the_client_what_passes_goes_out_and_all_of_the_usual_does(dialect: Dialect) -> None:
+    assert dialect.passed is PASSED
     assert dialect.headers("key", {b"anthropic-version": b"1", b"cookie": b"c"}) == ()
     assert dialect.outgoing(USUAL, "api.anthropic.com") == USUAL
 

@@ -315,6 +315,6 @@ def test_an_error_of_the_bridge_is_an_event_of_the_dialect() -> None:
     assert json.loads(RESPONSES_DIALECT.error_body(failure)) == {"error": found["error"]}
 
 
-def test_no_header_of_the_client_passes() -> None:
+def test_there_are_no_headers_of_its_own() -> None:
     assert RESPONSES_DIALECT.headers("key", {b"openai-beta": b"x", b"authorization": b"y"}) == ()
     assert RESPONSES_DIALECT.outgoing(((b"a", b"b"),), "api.anthropic.com") == ((b"a", b"b"),)

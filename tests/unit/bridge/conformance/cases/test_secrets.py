@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mini_proxy import BEARER, KEY, Faults, failed, on_body
+from osmosis_bridge.conformance.cases.secrets import BELONGING
 
 
 def test_an_echoed_key_is_caught_wherever_it_stands() -> None:
@@ -33,6 +34,21 @@ def test_headers_of_a_client_on_their_way_out_are_caught() -> None:
     assert failed("E-client-headers", "E-one-host") == []
     fault = Faults(headers=("Cookie: s=cookie-canary",))
     assert failed("E-client-headers", faults=fault) == ["E-client-headers"]
+
+
+def test_headers_that_belong_to_the_request_and_stay_at_the_proxy_are_caught() -> None:
+    names = ("F-client-headers", "F-client-headers-streamed")
+    assert failed(*names, ours=True) == sorted(names)
+    lines = tuple(f"{name}: {value}" for name, value in BELONGING)
+    assert failed(*names, faults=Faults(headers=lines), ours=True) == []
+    assert failed(*names, faults=Faults(headers=lines[1:]), ours=True) == sorted(names)
+
+
+def test_a_header_for_the_proxy_alone_that_goes_on_and_one_too_long_are_caught() -> None:
+    fault = Faults(headers=("X-Title: evil",))
+    assert failed("F-client-headers-hop") == []
+    assert failed("F-client-headers-hop", faults=fault) == ["F-client-headers-hop"]
+    assert failed("E-client-headers-long", ours=True) == ["E-client-headers-long"]
 
 
 def test_a_second_host_is_caught() -> None:
