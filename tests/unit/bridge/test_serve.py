@@ -27,7 +27,6 @@ from fakes import (
     request,
     sse,
 )
-from osmosis_bridge.dialects.chat import CHAT_DIALECT
 from osmosis_bridge.ledger import Trouble
 from osmosis_bridge.policy import Policy, admit
 from osmosis_bridge.serve import Bridge
