@@ -15,6 +15,7 @@ from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.gate import Gate
 from osmosis_bridge.native.lane import Lane, Settings, Spoken
 from osmosis_bridge.native.spoken import table
+from osmosis_bridge.native.via_responses.choice import Backend
 from osmosis_bridge.redact import Redactor
 from spoken_plainly import Plainly
 
@@ -31,6 +32,7 @@ class StandIn:
     def __init__(self, does: Callable[[Gate, Mapping[str, Any]], Any]) -> None:
         self.model, self.provider, self.family = "m", "anthropic", ANTHROPIC
         self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (Unsupported,)
+        self.speaks, self.backend = ANTHROPIC.speaks, Backend("m", "anthropic")
         self.does = does
         self.kwargs: Mapping[str, Any] = {}
 
