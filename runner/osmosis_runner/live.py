@@ -23,6 +23,8 @@ from osmosis_runner.dispatch import CANCEL_EVERY_S, Dispatcher, Means, Patience,
 from osmosis_runner.elsewhere import API_KEY_VARIABLE, ServerAddress
 from osmosis_runner.errors import RunnerError, StorageError
 from osmosis_runner.events import Warned
+from osmosis_runner.faults import LaunchError
+from osmosis_runner.handover import Handover, bridge_credentials, hand_over
 from osmosis_runner.keeper import ServerKeeper
 from osmosis_runner.launch import STOP_GRACE_S, LaunchSpec
 from osmosis_runner.ledger_tail import LedgerTail
@@ -94,6 +96,7 @@ class Live:
         self.log = RunLog(setup.observer, setup.redactor.line)
         self.books: Bookkeeping | None = None
         self._tail: LedgerTail | None = None
+        self._handover = _handover(setup)
 
     async def run(self) -> Stop | None:
         """Start everything, dispatch, end everything; why it ended early, or None.
@@ -214,19 +217,26 @@ class Live:
             spec, transport, self._nursery, lambda lines: self.log.output("rollout-server", lines)
         )
         stack.push_async_callback(self._stop_server, keeper)
-        server = await keeper.start()
+        try:
+            server = await keeper.start()
+        except LaunchError as error:
+            first, line_end, quoted = error.message.partition("\n")
+            raise LaunchError(first + self._handover.hint(error.message) + line_end + quoted) from None
         self._stage(f"rollout server healthy on port {server.port}")
         return keeper
 
     async def _to_launch(self, books: Bookkeeping) -> LaunchSpec:
         """The rollout server to be started, its environment made."""
         setup, checked = self._setup, self._setup.prepared.checked
+        note = self._handover.note(setup.prepared.plan.model_path)
+        if note is not None:
+            self._warn("PROVIDER_KEY", note)
         spec = LaunchSpec(
             folder=checked.rollout_dir,
             entrypoint=checked.config.entrypoint,
             artifact_root=books.run.trials,
             environ=setup.options.environ,
-            extra={**checked.rollout_file.env, **checked.config.env, **setup.secrets, **setup.mark},
+            extra={**checked.rollout_file.env, **checked.config.env, **self._handover.given, **setup.mark},
             python=setup.options.python,
             port=setup.options.rollout_port,
             command=setup.options.rollout_command or checked.rollout_file.command,
@@ -346,6 +356,12 @@ class Live:
     def _warn(self, code: str, text: str) -> None:
         self.log.warning("run", text)
         self._observer.warned(Warned(code, text))
+
+
+def _handover(setup: Setup) -> Handover:
+    options = setup.options
+    used = bridge_credentials(setup.prepared.plan.model_path, options.api_key_env, options.environ)
+    return hand_over(setup.secrets, used, share=options.pass_provider_key)
 
 
 def _emptied(folder: Path) -> None:
