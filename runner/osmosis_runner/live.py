@@ -55,6 +55,8 @@ _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
 WATCH_EVERY_S = 1.0
 
+STUBBORN_GRACE_S = 1.0
+"""For the server to end once its rollouts were told to and did not."""
 MOST_CONNECTIONS = 1000
 SPARE_CONNECTIONS = 320
 """For closing rollouts beside those in flight."""
@@ -97,6 +99,7 @@ class Live:
         self.books: Bookkeeping | None = None
         self._tail: LedgerTail | None = None
         self._handover = _handover(setup)
+        self._out_of_patience = False
 
     async def run(self) -> Stop | None:
         """Start everything, dispatch, end everything; why it ended early, or None.
@@ -262,7 +265,13 @@ class Live:
         return address
 
     async def _stop_server(self, keeper: ServerKeeper) -> None:
-        await keeper.stop(0.0 if self._setup.signals.second.is_set() else STOP_GRACE_S)
+        signals = self._setup.signals
+        grace_s = STOP_GRACE_S
+        if signals.second.is_set():
+            grace_s = 0.0
+        elif self._out_of_patience and signals.number is not None:
+            grace_s = STUBBORN_GRACE_S
+        await keeper.stop(grace_s)
 
     def _heard_bridge(self, lines: list[str]) -> None:
         # What it says of each call is in the ledger.
@@ -346,7 +355,7 @@ class Live:
                     await dispatcher.cancel_in_flight()
                     await asyncio.sleep(CANCEL_EVERY_S)
         except TimeoutError:
-            pass
+            self._out_of_patience = True
         running.cancel()
 
     def _stage(self, text: str) -> None:

@@ -84,6 +84,10 @@ class AuthorLoop:
         job.reporter.concluded(job, conclusion.status, reply)
 
 
+OUR_PART = AuthorLoop._carry_out.__code__  # noqa: SLF001 - of this file
+"""A job's own task is in a frame of this code, whoever's code it runs."""
+
+
 def _cancel(job: Job) -> None:
     if job.task is not None:
         job.task.cancel()

@@ -194,6 +194,10 @@ async def _called(function: Callable[..., Any], ctx: WorkflowContext | GraderCon
     return await answer if inspect.isawaitable(answer) else answer
 
 
+AUTHORS_PART = _called.__code__
+"""Below a frame of this code the author's runs, and whatever is raised there is caught."""
+
+
 def _called_plainly(function: Callable[..., Any], ctx: WorkflowContext | GraderContext) -> Any:  # noqa: ANN401 - the author's answer
     try:
         return function(ctx)
