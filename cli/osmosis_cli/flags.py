@@ -210,7 +210,8 @@ HOW_TO_RUN = (
         "--max-in-flight",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Rollouts at a time; otherwise evaluation.batch_size, then what the rollout can take.",
+        help="Rollouts at a time; otherwise evaluation.batch_size, then as many as the rollout server names, else 1. "
+        "Never more than it names.",
     ),
     click.option(
         "--max-retries",

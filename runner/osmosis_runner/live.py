@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from osmosis_bridge.upstream import Timeouts
 from osmosis_bridge.upstream.http import HttpTransport
+from osmosis_runner import concurrency
 from osmosis_runner.attempt import Attempts
 from osmosis_runner.bookkeeping import Bookkeeping
 from osmosis_runner.child import Nursery
@@ -296,9 +297,8 @@ class Live:
         )
         capacity = keeper.server.health.capacity
         asked = setup.options.max_in_flight or checked.config.batch_size
-        places = min(asked or capacity or 1, capacity or asked or 1)
-        self._stage(f"running {setup.prepared.counts.pending} work items, up to {places} in flight")
-        return Dispatcher(means, max(1, places))
+        self._stage(concurrency.told(setup.prepared.counts.pending, asked, capacity))
+        return Dispatcher(means, concurrency.places(asked, capacity))
 
     async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping, tail: LedgerTail) -> Stop | None:
         signals = self._setup.signals

@@ -130,6 +130,19 @@ def test_as_many_rollouts_are_in_flight_as_are_allowed(tmp_path: Path, provider:
     assert outcome.duration_ms < 8_000
 
 
+@pytest.mark.parametrize(("named", "in_flight"), [(", max_concurrent=32", 32), ("", 1)])
+def test_where_nobody_asks_the_server_says_how_many_are_in_flight(
+    tmp_path: Path, provider: MockProvider, named: str, in_flight: int
+) -> None:
+    watcher = Watcher()
+    workspace = make_workspace(tmp_path, provider.url, [row(prompt="SLEEP:0.2")] * (40 if named else 3))
+    main = tmp_path / "rollouts/t/main.py"
+    main.write_text(main.read_text().replace("serve(Workflow, Scorer", f"serve(Workflow, Scorer{named}"))
+    workspace.run(watcher)
+    assert watcher.most_in_flight == in_flight
+    assert any(f"up to {in_flight} in flight" in stage for stage in watcher.stages)
+
+
 def test_an_item_that_kills_the_server_twice_fails_and_the_others_go_on(
     tmp_path: Path, provider: MockProvider
 ) -> None:

@@ -48,7 +48,8 @@ def serve(
 ) -> None:
     """Serve rollouts until SIGTERM or SIGINT. Call it at the end of a rollout's entrypoint.
 
-    `max_concurrent` bounds how many run at once (None: as many as the supervisor sends). Exits the process with a
+    `max_concurrent` bounds how many run at once, and is how many do where the run asks for no number (None: as many
+    as the supervisor sends, which is one at a time where it is not told otherwise). Exits the process with a
     message when the port cannot be had.
     """
     if max_concurrent is not None and max_concurrent < 1:
