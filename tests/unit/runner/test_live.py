@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mock_provider import MockProvider
+from osmosis_runner import waiting
 from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import RunnerError
 from osmosis_runner.keeper import ServerKeeper
@@ -49,6 +50,21 @@ def test_a_rate_limited_model_is_a_warning_and_the_run_goes_on(tmp_path: Path) -
         outcome = workspace.run(watcher)
     assert [warning.code for warning in watcher.warnings] == ["MODEL_BUSY"]
     assert outcome.succeeded == 1
+
+
+def test_a_server_that_takes_its_time_is_told_with_what_it_printed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.05)
+    watcher = Watcher()
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row()])
+        main = tmp_path / "rollouts/t/main.py"
+        slow = 'import time; print("loading the index", flush=True); time.sleep(1)\n'
+        main.write_text(slow + main.read_text())
+        workspace.run(watcher)
+    said = [text for text in watcher.stages if text.startswith("still waiting for the rollout server")]
+    assert said[-1].endswith("of at most 90 s); its last output: loading the index")
 
 
 def test_a_preflight_can_be_left_out(tmp_path: Path) -> None:
