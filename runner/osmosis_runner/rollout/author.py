@@ -54,7 +54,7 @@ class AuthorLoop:
 
     def cancel(self, job: Job) -> None:
         """Cancel a job that has a verdict. Safe from any thread."""
-        self._call(_cancel, job)
+        self._call(_cancel, job, job.verdict)
 
     def stop(self) -> None:
         """End `serve` once every job is over. Safe from any thread."""
@@ -89,6 +89,7 @@ OUR_PART = AuthorLoop.carry_out.__code__
 """A job's own task is in a frame of this code, whoever's code it runs."""
 
 
-def _cancel(job: Job) -> None:
-    if job.task is not None:
+def _cancel(job: Job, verdict: Verdict | None) -> None:
+    # A workflow that ended by itself meanwhile may be graded by now.
+    if job.task is not None and (verdict is None or verdict is not job.passed_over):
         job.task.cancel()
