@@ -54,8 +54,8 @@ def serve(
 
     `max_concurrent` bounds how many run at once, and is how many do where the run asks for no number (None: as many
     as the supervisor sends, which is one at a time where it is not told otherwise). With
-    `grade_timed_out` a workflow that runs out of time is graded by what it has left: `ctx.messages`, or else the prompt,
-    and its artifacts. Exits the process with a message when the port cannot be had.
+    `grade_timed_out` a workflow that runs out of time is graded by what it has left: `ctx.messages`, or else the
+    prompt, and its artifacts. Exits the process with a message when the port cannot be had.
     """
     if max_concurrent is not None and max_concurrent < 1:
         message = f"max_concurrent must be at least 1, got {max_concurrent!r}"

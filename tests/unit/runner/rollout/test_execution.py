@@ -367,17 +367,22 @@ async def answers_and_goes_on(ctx: Any) -> None:
     await asyncio.sleep(60)
 
 
-async def grades_within_limits_of_its_own(ctx: Any) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await asyncio.sleep(60)
+async def grades_with_tasks_and_limits_of_its_own(ctx: Any) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(60))
+                group.create_task(asyncio.to_thread(boom, ctx))
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
     ctx.set_reward(1.0 if ctx.sample.messages[-1] == ANSWER else 0.0)
 
 
 def test_what_a_workflow_left_when_its_time_ran_out_is_graded_where_the_author_says_so(
     tmp_path: Path,
 ) -> None:
-    conclusion = overrun(tmp_path, answers_and_goes_on, grades_within_limits_of_its_own)
+    conclusion = overrun(tmp_path, answers_and_goes_on, grades_with_tasks_and_limits_of_its_own)
     assert (conclusion.status, conclusion.reward, conclusion.failure) == (Status.SUCCESS, 1.0, None)
     assert conclusion.overrun is TIME_IS_UP.failure
 
