@@ -368,14 +368,14 @@ async def answers_and_goes_on(ctx: Any) -> None:
 
 
 async def grades_with_tasks_and_limits_of_its_own(ctx: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
     async with asyncio.timeout(10):
         with pytest.raises(ExceptionGroup):
             async with asyncio.TaskGroup() as group:
                 group.create_task(asyncio.sleep(60))
                 group.create_task(asyncio.to_thread(boom, ctx))
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
     ctx.set_reward(1.0 if ctx.sample.messages[-1] == ANSWER else 0.0)
 
 
