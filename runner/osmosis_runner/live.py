@@ -32,6 +32,7 @@ from osmosis_runner.narrator import Narrator
 from osmosis_runner.orphans import MARK_VARIABLE, adopting, kill_marked
 from osmosis_runner.plan import pending_items
 from osmosis_runner.preflight import WITHIN_S, check_model
+from osmosis_runner.processes import can_find
 from osmosis_runner.projection import Projector
 from osmosis_runner.quiet import QUIET_S, Quiet, longest_running
 from osmosis_runner.runlog import RunLog
@@ -110,6 +111,9 @@ class Live:
         Raises `RunnerError` when it could not begin; then the run directory is as it was.
         """
         setup = self._setup
+        if not can_find():
+            text = "processes that rollouts leave behind cannot be found on this system: pip install psutil"
+            self._tell.warn("NO_PROCESS_TABLE", text)
         with adopting():
             kill_marked(setup.manifest.local_run_id)
             _emptied(setup.staging)

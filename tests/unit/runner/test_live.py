@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mock_provider import MockProvider
-from osmosis_runner import waiting
+from osmosis_runner import live, waiting
 from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import RunnerError
 from osmosis_runner.keeper import ServerKeeper
@@ -65,6 +65,16 @@ def test_a_server_that_takes_its_time_is_told_with_what_it_printed_last(
         workspace.run(watcher)
     said = [text for text in watcher.stages if text.startswith("still waiting for the rollout server")]
     assert said[-1].endswith("of at most 90 s); its last output: loading the index")
+
+
+def test_where_no_process_can_be_found_it_is_said_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "can_find", lambda: False)
+    watcher = Watcher()
+    with MockProvider() as provider:
+        assert make_workspace(tmp_path, provider.url, [row()]).run(watcher).succeeded == 1
+    assert [warning.code for warning in watcher.warnings] == ["NO_PROCESS_TABLE"]
 
 
 def test_a_preflight_can_be_left_out(tmp_path: Path) -> None:
