@@ -20,6 +20,7 @@ from osmosis_runner.endpoint import endpoint_of
 from osmosis_runner.errors import DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
+from osmosis_runner.interpreters import find_interpreter
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name, nearest_first
 from osmosis_runner.plan import PlanCounts, count_items
@@ -54,6 +55,8 @@ class Checked:
     inputs: JsonObject
     output: Path
     rollout_file: RolloutFile = field(default_factory=RolloutFile)
+    python: str | None = None
+    """Interpreter of the rollout: of a project, for uv, as it was asked for; of another one its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def check(options: RunOptions) -> Checked:
     rows = read_rows(dataset, select, options.limit or config.limit)
     endpoint = endpoint_of(config.model_path, options.api_base, options.api_key_env, options.environ)
     inputs = build_inputs(config, rows, digest, endpoint)
-    return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file)
+    python = options.python if rollout_file.command else _python(options, rollout_dir)
+    return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file, python)
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -164,6 +168,13 @@ def _rollout(
         return workspace / "rollouts" / config.rollout, RolloutFile(), None
     folder = rollout_directory(config, workspace)
     return folder, read_rollout_file(folder), digest_source(folder, exclude=[output])
+
+
+def _python(options: RunOptions, folder: Path) -> str | None:
+    """The interpreter that was asked for; uv finds that of a project. Raises `LaunchError`."""
+    if options.python is None or (folder / "pyproject.toml").is_file():
+        return options.python
+    return find_interpreter(options.python, options.environ)
 
 
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from osmosis_runner.errors import (
     RunLocked,
     RunNotFound,
 )
+from osmosis_runner.faults import LaunchError
 from osmosis_runner.journal import Journal
 from osmosis_runner.journal_record import JournalRecord
 from osmosis_runner.lock import lock_holder
@@ -142,6 +144,15 @@ def test_a_run_recorded_before_endpoints_were_goes_on(workspace: Workspace) -> N
     assert manifest["inputs"].pop("endpoint") == {"lane": "wire", "origin": "http://127.0.0.1:9"}
     path.write_text(json.dumps(manifest))
     assert prepared(workspace, api_base="http://127.0.0.1:10/v1").earlier is not None
+
+
+def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(workspace: Workspace) -> None:
+    assert prepared(workspace).checked.python is None
+    assert prepared(workspace, python=sys.executable).checked.python == sys.executable
+    with pytest.raises(LaunchError, match=r"no Python 3\.99 is installed"):
+        prepare(workspace.options(python="3.99"))
+    (workspace.root / "rollouts/t/pyproject.toml").touch()
+    assert prepared(workspace, python="3.99").checked.python == "3.99"
 
 
 def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
