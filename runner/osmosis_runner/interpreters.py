@@ -63,7 +63,9 @@ def find_interpreter(asked: str, environ: Mapping[str, str], own: str = sys.exec
             return interpreter.path
         others.setdefault(interpreter.version, interpreter)
     there = _shown(list(others.values()))
-    message = f"--python {asked}: no Python {wanted[1]} is installed ({there}). Install one, or give the path of another"
+    message = (
+        f"--python {asked}: no Python {wanted[1]} is installed ({there}). Install one, or give another's path"
+    )
     raise LaunchError(message)
 
 

@@ -17,7 +17,7 @@ from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
 from osmosis_runner.elsewhere import ServerAddress
 from osmosis_runner.endpoint import endpoint_of
-from osmosis_runner.errors import DatasetIssue, DatasetNotFound, RunNotFound
+from osmosis_runner.errors import DatasetError, DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
 from osmosis_runner.interpreters import find_interpreter
@@ -142,14 +142,21 @@ def _check_there(options: RunOptions) -> None:
 
 
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
-    """The dataset file and where it comes from (`explicit` or `workspace`); raises `DatasetNotFound`."""
+    """The dataset file and where it comes from (`explicit` or `workspace`).
+
+    Raises `DatasetNotFound`, and `DatasetError` where several files of the workspace have that name.
+    """
     if given is not None:
         return given.absolute(), "explicit"
     folder = workspace / "data"
-    for suffix in DATASET_SUFFIXES:
-        path = folder / f"{name}{suffix}"
-        if path.is_file():
-            return path, "workspace"
+    found = [path for suffix in DATASET_SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
+    if len(found) == 1:
+        return found[0], "workspace"
+    if found:
+        names = " and ".join(path.name for path in found)
+        flag = f"--dataset-file {shlex.quote(str(found[0]))}"
+        issue = DatasetIssue(f"{names} are there, and only one can be meant", f"say which, as in {flag}")
+        raise DatasetError(str(folder / name), [issue])
     there = sorted(p.name for p in folder.glob("*") if p.is_file())[:10] if folder.is_dir() else []
     known = f"; data/ holds {', '.join(there)}" if there else ""
     issue = DatasetIssue(

@@ -42,6 +42,11 @@ class RowRules:
         """Columns met that no rule reads, in order of appearance; bounded."""
         return tuple(self._ignored)
 
+    @property
+    def column_sets(self) -> int:
+        """How many different sets of columns were met; bounded."""
+        return len({frozenset(names) for names in self._seen_columns})
+
     def judge(self, place: Place, columns: Mapping[str, object], text_of: Callable[[str], str]) -> None:
         """Keep the row or note its problems; `text_of(column)` gives a number's or boolean's JSON text."""
         names = tuple(columns)

@@ -110,7 +110,7 @@ def test_a_version_that_is_not_there_is_told_with_those_that_are(
         LaunchError, match=r"no Python 3\.1 is installed \(found: 3\.13\.0 \(.*, 3\.12\.1 \("
     ) as caught:
         find_interpreter("3.1", machine, own=str(tmp_path / "none"))
-    assert "give the path of another" in str(caught.value)
+    assert "give another's path" in str(caught.value)
 
 
 def test_a_path_or_a_program_is_taken_as_it_is(

@@ -8,6 +8,7 @@ import pytest
 
 from osmosis_runner.errors import (
     ConfigError,
+    DatasetError,
     DatasetNotFound,
     ResumeMismatch,
     RunDirError,
@@ -161,12 +162,23 @@ def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
         prepare(workspace.options(name="../x"))
 
 
+def test_two_datasets_of_one_name_are_told_with_the_flag_that_says_which(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for ending in ("jsonl", "csv"):
+        (tmp_path / "data" / f"d.{ending}").touch()
+    with pytest.raises(DatasetError) as caught:
+        find_dataset("d", None, tmp_path)
+    assert "d.jsonl and d.csv are there" in str(caught.value)
+    assert f"--dataset-file {tmp_path / 'data' / 'd.jsonl'}" in str(caught.value)
+    assert caught.value.code == "VALIDATION"
+    given = tmp_path / "data" / "d.csv"
+    assert find_dataset("d", given, tmp_path) == (given, "explicit")
+
+
 def test_a_dataset_is_found_by_its_name_or_taken_as_given(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "d.csv").touch()
     assert find_dataset("d", None, tmp_path) == (tmp_path / "data" / "d.csv", "workspace")
-    (tmp_path / "data" / "d.jsonl").touch()
-    assert find_dataset("d", None, tmp_path)[0].name == "d.jsonl"
     assert find_dataset("d", tmp_path / "x.jsonl", tmp_path) == (tmp_path / "x.jsonl", "explicit")
 
 
