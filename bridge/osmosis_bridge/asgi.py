@@ -122,6 +122,10 @@ class AsgiReply:
             return
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
+    def push(self, piece: bytes) -> bool:
+        """Every message is waited for."""
+        return False
+
     async def end(self, piece: bytes) -> None:
         """Send the last piece."""
         if self._held is not None:
