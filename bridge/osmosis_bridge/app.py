@@ -12,6 +12,7 @@ import itertools
 import os
 import time
 import zlib
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -53,14 +54,14 @@ class Gate:
         """Refuse requests that a web page of another origin caused (cross-site calls, DNS rebinding)."""
         if self._hosts is None:
             return
-        host = headers.get(b"host", b"").decode("latin-1").lower()
+        host = headers.get(b"host", b"")
         if _name(host) not in self._hosts:
             raise _forbidden("the Host header does not name this bridge; call it by its own address")
         origin = headers.get(b"origin")
         if origin is None:
             return
         scheme, _, site = origin.decode("latin-1").lower().partition("://")
-        if scheme not in ("http", "https") or site != host:
+        if scheme not in ("http", "https") or site != host.decode("latin-1").lower():
             raise _forbidden("calls from pages of another origin are not served")
 
     def caller(self, headers: dict[bytes, bytes]) -> Caller:
@@ -264,8 +265,10 @@ def _forbidden(message: str) -> Refused:
     return Refused(message, status=403, type="permission_error", code="forbidden")
 
 
-def _name(host: str) -> str:
-    """A Host header without its port."""
+@lru_cache(maxsize=64)
+def _name(header: bytes) -> str:
+    """The name in a Host header, without its port, in lower case."""
+    host = header.decode("latin-1").lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0]
