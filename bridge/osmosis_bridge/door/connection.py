@@ -157,17 +157,21 @@ class Door(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         """Keep the request's target, or a piece of it."""
-        self._count(len(url))
+        self._head_size += len(url)
+        if self._head_size > HEAD_LIMIT:
+            self._refuse_head()
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one header; a trailer is only counted."""
-        self._count(len(name) + len(value))
+        self._head_size += len(name) + len(value)
         if self._in_head:
             headers = self._headers
             headers.append((name.lower(), value))
             if len(headers) > HEADER_COUNT_LIMIT:
-                self._count(HEAD_LIMIT)
+                self._head_size += HEAD_LIMIT
+        if self._head_size > HEAD_LIMIT:
+            self._refuse_head()
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless a reply is under way."""
@@ -176,6 +180,7 @@ class Door(asyncio.Protocol):
         if parser is None or parser.should_upgrade():
             return
         request = self._parsing = self._request(parser)
+        self._headers = []  # a stream may be long, and nobody asks this connection for them
         if self._active is None:
             self._active = request
             request.begin()
@@ -293,11 +298,9 @@ class Door(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
-    def _count(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > HEAD_LIMIT:
-            self._too_large = True
-            raise httptools.HttpParserError("too many headers")
+    def _refuse_head(self) -> None:
+        self._too_large = True
+        raise httptools.HttpParserError("too many headers")
 
     def _broken(self) -> None:
         """No more can be read. It is said where no reply is under way, or to the request whose body it is."""

@@ -80,4 +80,4 @@ def test_a_header_ends_with_a_whole_name_however_many_there_are() -> None:
 
 
 def test_every_prefix_holds_the_underscore_by_which_a_field_is_worth_a_look() -> None:
-    assert all("_" in prefix for prefix in PREFIXES)
+    assert all("_" in prefix for prefix in controls.PREFIXES)
