@@ -25,7 +25,7 @@ from osmosis_bridge.errors import BridgeError
 from osmosis_bridge.native.arrival import check_sent, turns_row
 from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.outgoing import FieldRow, not_a_call, settle
-from osmosis_bridge.native.plan import Plan
+from osmosis_bridge.native.plan import Plan, Unsupported
 from osmosis_bridge.native.restate import CohereLines
 from osmosis_bridge.native.rule import Family
 from osmosis_bridge.native.witness import Witness, with_empty_usage
@@ -76,7 +76,7 @@ class Gate:
         self.mode: Final = mode
         self._stream = stream
         self._plan = plan
-        self._family = family
+        self.family: Final = family
         self.messages: Final = messages
         self._calls = re.compile(family.calls + "$") if family.calls else None
         self.rows: list[FieldRow] = []
@@ -139,11 +139,8 @@ class Gate:
         if self.mode != "translate":
             self._made = {name: value for name, value in body.items() if name != "messages"}
         signed = request.headers.get("authorization", "").lower().startswith(_SIGNED)
-        rows = settle(body, self._plan, self._family, signed=signed)
-        if self._family.relayed:
-            body["messages"] = self.messages
-        check_sent(self.messages, body, self._family)
-        rows.append(turns_row(self.messages, body, self._family))
+        rows = self._settled(body, signed=signed)
+        rows.append(turns_row(self.messages, body, self.family))
         request.headers["accept-encoding"] = "identity"
         request.extensions["timeout"] = dict(TIMEOUTS)
         sent = request if signed else _with_body(request, body)
@@ -151,6 +148,24 @@ class Gate:
         if self.mode in ("explain", "learn"):
             raise Withheld
         return sent
+
+    def _settled(self, body: dict[str, Json], *, signed: bool) -> list[FieldRow]:
+        """Complete the body and look through it; raises `Unsupported` with all that does not stand in it."""
+        refused: dict[str, str] = {}
+        rows: list[FieldRow] = []
+        try:
+            rows = settle(body, self._plan, self.family, signed=signed)
+        except Unsupported as refusal:
+            refused |= refusal.fields
+        if self.family.relayed:
+            body["messages"] = self.messages
+        try:
+            check_sent(self.messages, body, self.family)
+        except Unsupported as refusal:
+            refused |= refusal.fields
+        if refused:
+            raise Unsupported(refused, self.family)
+        return rows
 
     def failed(self, error: httpx.TransportError) -> Withheld:
         """Note a fault on the way to the provider; LiteLLM would try again, or call it something else."""

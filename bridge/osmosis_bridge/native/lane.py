@@ -22,7 +22,7 @@ from osmosis_bridge.native.gate import Explained, Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
 from osmosis_bridge.native.memory import ReasoningMemory
-from osmosis_bridge.native.plan import CODE, Plan, make_plan
+from osmosis_bridge.native.plan import CODE, Plan, Unsupported, make_plan
 from osmosis_bridge.native.replies import StreamWriter, completion, ended_in_error
 from osmosis_bridge.native.rule import Asked
 from osmosis_bridge.native.spoken.naming import client_rows, in_words_of
@@ -154,9 +154,15 @@ class Lane:
         fields = written if translation is None else translation.request
         asked = Asked(fields, loaded.model, loaded.provider, loaded.supported, loaded.reserved)
         plan = make_plan(fields, loaded.family, asked)
-        prepared = prepare(self._memory.restore(rollout_id, fields.get("messages")), loaded.family)
+        try:
+            prepared = prepare(self._memory.restore(rollout_id, fields.get("messages")), loaded.family)
+        except Unsupported as refusal:
+            raise Unsupported(plan.refused | refusal.fields, loaded.family) from None
         mode: Mode = "explain" if explain else "relay" if loaded.family.relayed else "translate"
         plan.left_out.update(prepared.left_out)
+        # To explain, the rest is looked at as well: whoever asks wants to know all that would be refused.
+        if plan.refused and not explain:
+            raise Unsupported(plan.refused, loaded.family)
         gate = Gate(mode, plan, loaded.family, prepared.messages, stream=fields.get("stream") is True)
         return NativeCall(self, loaded, gate, plan, Written(written, fields, rollout_id, translation))
 
@@ -274,7 +280,7 @@ class NativeCall:
         self._lane = lane
         self._loaded = loaded
         self.gate = gate
-        self._plan = plan
+        self.plan: Final = plan
         self._written = written
         self.translation: Final = written.translation
         self._made: Json = None
@@ -282,8 +288,17 @@ class NativeCall:
         self.stream = written.fields.get("stream") is True
 
     async def explain(self) -> Explained:
-        """What would be sent. Raises `BridgeError`."""
-        await self.open()
+        """What would be sent. Raises `BridgeError`, which names all that is refused."""
+        with in_words_of(self.translation):
+            try:
+                await self._open()
+            except Unsupported:
+                raise
+            except BridgeError:
+                # Without the fields that are refused anyway, LiteLLM may find nothing that it can translate.
+                if self.plan.refused:
+                    raise Unsupported(self.plan.refused, self.gate.family) from None
+                raise
         request = self.gate.outgoing
         if request is None:
             raise BridgeError("no request was made", code="internal_error")
@@ -307,7 +322,7 @@ class NativeCall:
             return
         try:
             self._made = await self._loaded.complete(
-                gate, self._lane.kwargs(self._plan, gate, stream=self.stream)
+                gate, self._lane.kwargs(self.plan, gate, stream=self.stream)
             )
             if self.stream:
                 self._first = await anext(aiter(self._made), None)

@@ -16,7 +16,7 @@ from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.families.ollama import OLLAMA
 from osmosis_bridge.native.gate import GATE, Gate, Withheld, install
-from osmosis_bridge.native.plan import make_plan
+from osmosis_bridge.native.plan import Unsupported, make_plan
 from osmosis_bridge.native.rule import Asked, Family
 
 HI = {"role": "user", "content": "hi"}
@@ -53,6 +53,14 @@ def test_what_lost_something_is_held() -> None:
     assert held.failure.param == "messages[0].content"
     with pytest.raises(Withheld):
         held.check(request())
+
+
+def test_lost_fields_and_lost_words_are_told_together() -> None:
+    held = gate(max_tokens=9)
+    with pytest.raises(Withheld):
+        held.check(request(body={"messages": []}))
+    assert isinstance(held.failure, Unsupported)
+    assert list(held.failure.fields) == ["max_tokens", "messages[0].content"]
 
 
 def test_a_second_call_in_place_of_the_first_is_held() -> None:

@@ -14,6 +14,7 @@ from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.gate import Gate
 from osmosis_bridge.native.lane import Lane, Settings, Spoken
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.spoken import table
 from osmosis_bridge.redact import Redactor
 from spoken_plainly import Plainly
@@ -21,7 +22,7 @@ from spoken_plainly import Plainly
 HI = {"role": "user", "content": "hi"}
 
 
-class Unsupported(Exception):
+class NotSupported(Exception):
     status_code = 400
 
 
@@ -30,7 +31,7 @@ class StandIn:
 
     def __init__(self, does: Callable[[Gate, Mapping[str, Any]], Any]) -> None:
         self.model, self.provider, self.family = "m", "anthropic", ANTHROPIC
-        self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (Unsupported,)
+        self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (NotSupported,)
         self.does = does
         self.kwargs: Mapping[str, Any] = {}
 
@@ -102,6 +103,25 @@ def test_an_explanation_shows_the_request_that_would_be_sent() -> None:
     assert {row.field: row.at for row in explained.rows}["user"] == "metadata.user_id"
 
 
+def test_all_that_would_be_refused_is_told_at_once() -> None:
+    def loses(gate: Gate, kwargs: Mapping[str, Any]) -> None:
+        sends(gate, {})
+
+    def refused(
+        asked: bytes, does: Callable[[Gate, Mapping[str, Any]], Any] = loses, **how: bool
+    ) -> list[str]:
+        made = lane(does)[0]
+        with pytest.raises(Unsupported) as caught:
+            asyncio.run(made.explain(asked, "r") if how else made.open(asked, "r"))
+        return list(caught.value.fields)
+
+    odd = {"messages": [HI | {"name": "n"}, {"role": "user", "content": ""}]}
+    assert refused(body(seed=1, n=2, **odd)) == ["seed", "n", "messages[0].name", "messages[1].content"]
+    assert refused(body(seed=1, n=2, max_tokens=5)) == ["seed", "n"], "nothing goes to LiteLLM"
+    assert refused(body(seed=1, max_tokens=5), explain=True) == ["seed", "max_tokens"]
+    assert refused(body(seed=1), raises(ValueError("odd")), explain=True) == ["seed"]
+
+
 @pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff", b'{"a":"\xff"}'])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     assert failure(sends, raw).code == "invalid_json"
@@ -109,7 +129,7 @@ def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
 
 def test_a_refusal_of_litellm_s_is_said_in_our_words() -> None:
     error = failure(
-        raises(Unsupported("m does not support parameters: ['top_k'], set `litellm.drop_params=True`"))
+        raises(NotSupported("m does not support parameters: ['top_k'], set `litellm.drop_params=True`"))
     )
     assert (error.status, error.code, error.param) == (400, "unsupported_parameter", "top_k")
     assert "drop_params" not in error.message
