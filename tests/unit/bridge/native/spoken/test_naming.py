@@ -45,7 +45,7 @@ def test_a_refusal_of_several_fields_names_each_as_the_client_does():
     with pytest.raises(Unsupported) as caught, in_words_of(Plainly({"limit": 3})):
         raise Unsupported(fields, ANTHROPIC)
     told = caught.value
-    assert list(told.fields)[0] == told.param == "limit"
+    assert next(iter(told.fields)) == told.param == "limit"
     assert list(told.fields.values()) == list(fields.values())
     assert "anthropic dialect" in told.message
     assert "max_tokens" not in told.message
