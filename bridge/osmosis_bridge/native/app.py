@@ -20,8 +20,9 @@ import msgspec
 from osmosis_bridge.departure import watched
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.embeddings.call import EmbeddingCall
 from osmosis_bridge.native.gate import Explained
-from osmosis_bridge.native.lane import Lane, NativeCall, Spoken
+from osmosis_bridge.native.lane import AnyCall, Lane, NativeCall, Spoken
 from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.sender import JSON_TYPE, SSE_TYPE, AnySender, Headers, Sender, SpokenSender
 from osmosis_bridge.native.spoken.answer import Answer
@@ -123,8 +124,8 @@ class NativeApp:
                 await call.close()
 
 
-async def _answer(call: NativeCall | DirectCall, sender: AnySender) -> None:
-    if isinstance(call, DirectCall):
+async def _answer(call: AnyCall, sender: AnySender) -> None:
+    if isinstance(call, DirectCall | EmbeddingCall):
         await _relay(call.relayed, sender)
     elif (relayed := call.relayed) is not None:
         await _relay(relayed, sender)
@@ -135,7 +136,7 @@ async def _answer(call: NativeCall | DirectCall, sender: AnySender) -> None:
         await sender.whole(200, [JSON_TYPE, *_passed_on(whole.headers)], msgspec.json.encode(whole.reply))
 
 
-async def _answer_spoken(call: NativeCall | DirectCall, sender: SpokenSender) -> None:
+async def _answer_spoken(call: AnyCall, sender: SpokenSender) -> None:
     try:
         await _answer(call, sender)
     except _CutShort:

@@ -7,9 +7,13 @@ from typing import Final
 
 import httpx
 
-from osmosis_bridge.errors import UpstreamFailed
+from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
+from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.redact import Redactor
 
+_NAMES: Final = re.compile(r"\['([^\]]*)'\]")
+_NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
+_NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception): (?:litellm\.\w+: )?")
 _ADVICE: Final = re.compile(
     r"(?i)[^.;\n]*\.?(?:drop_params|allowed_openai_params|modify_params)[^.;\n]*[.;]?"
@@ -31,3 +35,26 @@ def transport_failure(error: httpx.TransportError, redactor: Redactor) -> Upstre
         status=504 if late else 502,
         code="upstream_timeout" if late else "upstream_unreachable",
     )
+
+
+def not_translated(error: Exception, refusals: tuple[type[Exception], ...], text: str) -> BridgeError:
+    """Why LiteLLM made no request; `refusals` are its errors for a field it cannot translate, `text` its words."""
+    if isinstance(error, refusals):
+        names = _NAMES.search(str(error))
+        param = names.group(1).partition("'")[0] if names else None
+        return Refused(
+            f"{param or 'a field'} cannot be sent to this model: LiteLLM has no translation for it",
+            code=CODE,
+            param=param,
+        )
+    if _NO_GOOGLE.search(str(error)):
+        hint = "Vertex AI needs Google's own library to authorise calls: pip install google-auth requests"
+        return BridgeError(hint, status=501, code="google_auth_missing")
+    status = getattr(error, "status_code", 400)
+    if status == 401 or _NO_KEY.search(str(error)):
+        return BridgeError(
+            f"no call was made: {text}", status=401, type="authentication_error", code="no_credentials"
+        )
+    if isinstance(status, int) and 400 <= status < 500:
+        return Refused(f"LiteLLM cannot translate this request: {text}", code="not_translatable")
+    return BridgeError(f"LiteLLM failed on this request, nothing was sent: {text}", code="native_lane_failed")

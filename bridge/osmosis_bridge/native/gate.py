@@ -105,7 +105,7 @@ class Gate:
             self.failure = refusal
             raise Withheld from None
         if not _HELPFUL.search(request.url.path):
-            self.failure = not_a_call(request.url.path)
+            self.failure = self.foreign(request)
         if self.failure is not None or self.mode == "explain":
             raise Withheld
         return request
@@ -137,10 +137,10 @@ class Gate:
         if self.outgoing is not None:
             raise not_a_call(request.url.path)
         if self.mode != "translate":
-            self._made = {name: value for name, value in body.items() if name != "messages"}
+            # A copy, for what the client's fields are merged into must not reach the calls that are sent alike.
+            self._made = copy.deepcopy({name: value for name, value in body.items() if name != "messages"})
         signed = request.headers.get("authorization", "").lower().startswith(_SIGNED)
-        rows = self._settled(body, signed=signed)
-        rows.append(turns_row(self.messages, body, self.family))
+        rows = self.settled(body, signed=signed)
         request.headers["accept-encoding"] = "identity"
         request.extensions["timeout"] = dict(TIMEOUTS)
         sent = request if signed else _with_body(request, body)
@@ -149,7 +149,7 @@ class Gate:
             raise Withheld
         return sent
 
-    def _settled(self, body: dict[str, Json], *, signed: bool) -> list[FieldRow]:
+    def settled(self, body: dict[str, Json], *, signed: bool) -> list[FieldRow]:
         """Complete the body and look through it; raises `Unsupported` with all that does not stand in it."""
         refused: dict[str, str] = {}
         rows: list[FieldRow] = []
@@ -165,7 +165,11 @@ class Gate:
             refused |= refusal.fields
         if refused:
             raise Unsupported(refused, self.family)
-        return rows
+        return [*rows, turns_row(self.messages, body, self.family)]
+
+    def foreign(self, request: httpx.Request) -> BridgeError:
+        """Why a request is not sent that is no call and does not help one."""
+        return not_a_call(request.url.path)
 
     def failed(self, error: httpx.TransportError) -> Withheld:
         """Note a fault on the way to the provider; LiteLLM would try again, or call it something else."""

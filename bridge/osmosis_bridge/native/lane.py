@@ -6,7 +6,6 @@ Knows no HTTP server. What it raises is a `BridgeError`, said in our words or th
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -16,13 +15,15 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
-from osmosis_bridge.native.direct import DirectCall
-from osmosis_bridge.native.failures import clean, transport_failure
+from osmosis_bridge.native.direct import DirectCall, address_of
+from osmosis_bridge.native.embeddings.call import ROUTE as EMBEDDINGS_ROUTE
+from osmosis_bridge.native.embeddings.call import EmbeddingCall, Embeddings
+from osmosis_bridge.native.failures import clean, not_translated, transport_failure
 from osmosis_bridge.native.gate import Explained, Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
 from osmosis_bridge.native.memory import ReasoningMemory
-from osmosis_bridge.native.plan import CODE, Plan, Unsupported, make_plan
+from osmosis_bridge.native.plan import Plan, Unsupported, make_plan
 from osmosis_bridge.native.replies import StreamWriter, completion, ended_in_error
 from osmosis_bridge.native.rule import Asked
 from osmosis_bridge.native.spoken.naming import client_rows, in_words_of
@@ -31,9 +32,6 @@ from osmosis_bridge.native.spoken.translation import Translation
 from osmosis_bridge.native.turns import prepare
 from osmosis_bridge.redact import Redactor
 
-_NAMES: Final = re.compile(r"\['([^\]]*)'\]")
-_NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
-_NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
 _PATTERN_S: Final = 30.0
 """For how long a request's address and credentials are taken to be what LiteLLM last made them."""
 
@@ -74,6 +72,7 @@ class Lane:
         self._fault: str | None = None
         self._ready = asyncio.Event()
         self._patterns: dict[bool, tuple[float, Pattern]] = {}
+        self._embeddings = Embeddings(self.failure)
         self._addresses: dict[bool, tuple[float, Pattern]] = {}
 
     def start(self) -> None:
@@ -108,7 +107,7 @@ class Lane:
         call = await self._prepare(body, rollout_id, spoken, explain=True)
         return await call.explain()
 
-    async def open(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> NativeCall | DirectCall:
+    async def open(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> AnyCall:
         """Send a call; its reply is read from what is returned, which must be closed."""
         call = await self._prepare(body, rollout_id, spoken, explain=False)
         try:
@@ -118,16 +117,17 @@ class Lane:
             raise
         return call
 
-    async def _prepare(
-        self, body: bytes, rollout_id: str, spoken: Spoken, *, explain: bool
-    ) -> NativeCall | DirectCall:
+    async def _prepare(self, body: bytes, rollout_id: str, spoken: Spoken, *, explain: bool) -> AnyCall:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"the request body is not a JSON object ({error})", code="invalid_json") from None
         loaded = await self._library()
         if spoken.route in loaded.family.speaks:
-            return DirectCall(self.address, self.unreachable, body, spoken.headers)
+            address = address_of(spoken.route, self.address)
+            return DirectCall(address, self.unreachable, body, spoken.headers)
+        if spoken.route == EMBEDDINGS_ROUTE:
+            return self._embeddings.prepare(loaded, fields, self._common(), explain=explain)
         translation = None if spoken.route == CHAT_ROUTE else translate(spoken.route, fields)
         with in_words_of(translation):
             return self._planned(loaded, fields, rollout_id, translation, explain=explain)
@@ -234,33 +234,10 @@ class Lane:
             return self.unreachable(gate.failure)
         text = self._redactor.message(clean(str(error)))
         if gate.outgoing is None:
-            return self._not_translated(error, text)
+            refusals = () if self._loaded is None else self._loaded.refusals
+            return not_translated(error, refusals, text)
         return UpstreamFailed(
             f"the provider's reply could not be read: {text}", code="invalid_upstream_reply"
-        )
-
-    def _not_translated(self, error: Exception, text: str) -> BridgeError:
-        loaded = self._loaded
-        if loaded is not None and isinstance(error, loaded.refusals):
-            names = _NAMES.search(str(error))
-            param = names.group(1).partition("'")[0] if names else None
-            return Refused(
-                f"{param or 'a field'} cannot be sent to this model: LiteLLM has no translation for it",
-                code=CODE,
-                param=param,
-            )
-        if _NO_GOOGLE.search(str(error)):
-            hint = "Vertex AI needs Google's own library to authorise calls: pip install google-auth requests"
-            return BridgeError(hint, status=501, code="google_auth_missing")
-        status = getattr(error, "status_code", 400)
-        if status == 401 or _NO_KEY.search(str(error)):
-            return BridgeError(
-                f"no call was made: {text}", status=401, type="authentication_error", code="no_credentials"
-            )
-        if isinstance(status, int) and 400 <= status < 500:
-            return Refused(f"LiteLLM cannot translate this request: {text}", code="not_translatable")
-        return BridgeError(
-            f"LiteLLM failed on this request, nothing was sent: {text}", code="native_lane_failed"
         )
 
 
@@ -391,3 +368,6 @@ class NativeCall:
         head = self.gate.head
         if head is not None:
             await head.aclose()
+
+
+AnyCall = NativeCall | DirectCall | EmbeddingCall

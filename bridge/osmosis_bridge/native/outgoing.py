@@ -130,10 +130,11 @@ def _placed_row(item: Placed, path: Path, body: dict[str, Json]) -> FieldRow:
         # Merged: more may stand there than we put.
         names = {spelled(as_object(found), name) for name in put_there}
         found = {name: inner for name, inner in as_object(found).items() if name in names}
-    return _row(item.field, path, item.asked, found)
+    return field_row(item.field, path, item.asked, found)
 
 
-def _row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
+def field_row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
+    """What became of a field whose `value` is `found` at `path`."""
     if not same(found, value):
         return FieldRow(field, "value changed", shown(path), value, found)
     if path == (field,):
@@ -148,7 +149,7 @@ def _wanted_row(wanted: Wanted, body: dict[str, Json], family: Family) -> FieldR
     for path in wanted.at or ((),):
         found = at(body, path) if path else _named(wanted, body)
         if found is not MISSING and _holds(wanted.check, value, found):
-            return _row(wanted.field, path or (wanted.field,), wanted.value, found)
+            return field_row(wanted.field, path or (wanted.field,), wanted.value, found)
         if wanted.check == "words" and found is not MISSING:
             lost = missing_words(value, found)
     raise _CannotStand(wanted.why or _why_lost(lost))

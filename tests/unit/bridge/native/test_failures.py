@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from osmosis_bridge.native.failures import clean, transport_failure
+from osmosis_bridge.native.failures import clean, not_translated, transport_failure
 from osmosis_bridge.redact import Redactor
 
 
@@ -36,3 +36,32 @@ def test_a_fault_on_the_way_has_its_status_and_no_secret(
     assert (told.status, told.code) == (status, code)
     assert "a-secret" not in told.message
     assert told.message.removeprefix("the provider could not be reached: ")
+
+
+class NoSuchField(Exception):
+    pass
+
+
+class WithStatus(Exception):
+    def __init__(self, text: str, status_code: int) -> None:
+        super().__init__(text)
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "param"),
+    [
+        (NoSuchField("not supported: ['seed', 'n']"), 400, "unsupported_parameter", "seed"),
+        (NoSuchField("not supported"), 400, "unsupported_parameter", None),
+        (ValueError("No module named 'google'"), 501, "google_auth_missing", None),
+        (WithStatus("odd", 401), 401, "no_credentials", None),
+        (ValueError("Missing Gemini API key"), 401, "no_credentials", None),
+        (WithStatus("odd", 422), 400, "not_translatable", None),
+        (WithStatus("odd", 500), 500, "native_lane_failed", None),
+    ],
+)
+def test_why_litellm_made_no_request_is_told_by_what_can_be_done(
+    error: Exception, status: int, code: str, param: str | None
+) -> None:
+    told = not_translated(error, (NoSuchField,), "its words")
+    assert (told.status, told.code, told.param) == (status, code, param)

@@ -63,6 +63,22 @@ def test_lost_fields_and_lost_words_are_told_together() -> None:
     assert list(held.failure.fields) == ["max_tokens", "messages[0].content"]
 
 
+def test_what_one_client_adds_does_not_reach_the_calls_that_are_sent_alike() -> None:
+    by_itself = {"messages": [HI], "usage": {"include": True}}
+
+    async def main() -> tuple[Any, Any]:
+        held = gate(CHAT, "relay", usage={"include": True, "mine": 1})
+        checked = held.check(request("https://api.example/v1/chat/completions", by_itself))
+        held.sender = lambda request: None  # type: ignore[assignment, return-value]
+        with pytest.raises(Withheld):
+            await held.take(checked, httpx.Response(200))
+        return json.loads(checked.content), held.pattern()
+
+    sent, pattern = asyncio.run(main())
+    assert sent["usage"] == {"include": True, "mine": 1}
+    assert pattern.body == {"usage": {"include": True}}
+
+
 def test_a_second_call_in_place_of_the_first_is_held() -> None:
     held = gate()
     held.check(request())

@@ -11,7 +11,10 @@ import httpx
 import pytest
 
 from osmosis_bridge.errors import BridgeError, Refused
+from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.embeddings.call import EmbeddingCall
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
+from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.gate import Gate
 from osmosis_bridge.native.lane import Lane, Settings, Spoken
 from osmosis_bridge.native.plan import Unsupported
@@ -326,3 +329,15 @@ def test_an_address_that_cannot_be_learned_says_why(does: Any, code: str) -> Non
     with pytest.raises(BridgeError) as caught:
         asyncio.run(main())
     assert caught.value.code == code
+
+
+def test_embeddings_go_their_own_way_and_not_through_chat() -> None:
+    def prepared(provider: str, model: str, family: Any = ANTHROPIC) -> Any:
+        made, stand_in = lane(raises(AssertionError("no chat")))
+        stand_in.provider, stand_in.model, stand_in.family = provider, model, family
+        return asyncio.run(made._prepare(b'{"input":"a"}', "r", Spoken("/embeddings"), explain=False))
+
+    assert isinstance(prepared("cohere", "embed-v4.0"), EmbeddingCall)
+    assert isinstance(prepared("openai", "text-embedding-3-small", CHAT), DirectCall)
+    with pytest.raises(Refused):
+        prepared("anthropic", "m")
