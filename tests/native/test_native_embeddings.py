@@ -1,4 +1,4 @@
-"""Embeddings and the elder completions through LiteLLM, against providers that speak their own dialects."""
+"""Embeddings through LiteLLM, against providers that speak their own dialects."""
 
 from __future__ import annotations
 

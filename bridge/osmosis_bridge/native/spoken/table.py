@@ -10,6 +10,7 @@ from typing import Final
 
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.spoken.completions import say_completions
 from osmosis_bridge.native.spoken.translation import Translation
 
 Translator = Callable[[Mapping[str, Json]], Translation]
@@ -18,7 +19,7 @@ CHAT_ROUTE: Final = "/chat/completions"
 ROUTES: Final = (CHAT_ROUTE, "/responses", "/messages", "/completions", "/embeddings")
 """Every route that a bridge sends calls to; each is the `path` of a dialect of the bridge."""
 
-TRANSLATORS: Final[Mapping[str, Translator]] = {}
+TRANSLATORS: Final[Mapping[str, Translator]] = {"/completions": say_completions}
 
 
 def translate(route: str, fields: Mapping[str, Json]) -> Translation:
