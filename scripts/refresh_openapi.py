@@ -15,6 +15,7 @@ import msgspec
 
 from osmosis_bridge import __version__
 from osmosis_bridge.accounts import Totals
+from osmosis_bridge.client_headers import VALUE_LIMIT
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.report import ForwardingReport
@@ -132,9 +133,12 @@ def call(dialect: Dialect, rollout: Json) -> Json:
     error = "MessagesError" if dialect.name == "messages" else "Error"
     found = {status: failure(error, status) for status in (*REFUSALS, *CALL_FAILURES)}
     description = "The provider's reply, `model` replaced by the client's own."
+    passed = [name.decode() for name in dialect.passed]
     body: Json = {"application/json": {"schema": request(dialect), "example": example(dialect)}}
     return {
         "summary": summary,
+        "description": f"On the wire lane {', '.join(sorted(passed))} and no other header of the client go out as they"
+        f" are; a value beyond {VALUE_LIMIT} bytes is refused.",
         "operationId": dialect.name + ("OfRollout" if rollout is ROLLOUT_ID else ""),
         "parameters": [rollout, DRY_RUN],
         "requestBody": {"required": True, "content": body},

@@ -27,6 +27,7 @@ from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.replay import MARK, retry_count
 from osmosis_bridge.serve import Bridge
+from osmosis_bridge.unserved import dialect_near
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -131,7 +132,8 @@ class BridgeApp:
         if scope["type"] != "http":
             return
         dialect, in_path = call_path(scope["path"])
-        reply = AsgiReply(send, dialect, in_pieces=scope.get("http_version") != "1.0")
+        shape = dialect or dialect_near(scope["path"])
+        reply = AsgiReply(send, shape, in_pieces=scope.get("http_version") != "1.0")
         scrub = self._bridge.redactor.scrub
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])

@@ -27,6 +27,18 @@ _TRANSPORT_FAULTS: dict[str, tuple[int, str]] = {
     "too_large": (502, "upstream_reply_too_large"),
 }
 
+_NOT_REACHED = frozenset({"upstream_unreachable", "upstream_tls"})
+_REMEDIES: dict[str, str] = {
+    "connect": "check that it runs and that the base URL (--api-base) is its own",
+    "tls": "check the scheme of the base URL (--api-base), http:// or https://, and the server's certificate",
+    "timeout_connect": "check the base URL (--api-base) and the network, or give it longer (--connect-timeout-s)",
+    "timeout_idle": "give it longer (--idle-timeout-s), or ask it for less",
+    "timeout_total": "give it longer (--total-timeout-s), or ask it for less",
+    "cut": "ask again; if it goes on, the server's own log says why",
+    "malformed": "check that the base URL (--api-base) is an HTTP server's; its own log may say more",
+}
+"""What to do about a fault, by its reason."""
+
 
 def transport_failure(error: TransportError, redactor: Redactor) -> BridgeError:
     """What a client is told of a fault of the transport: 502, 504 where time ran out, 503 where no slot was free."""
@@ -38,7 +50,11 @@ def transport_failure(error: TransportError, redactor: Redactor) -> BridgeError:
             headers=((b"retry-after", b"1"),),
         )
     status, code = _TRANSPORT_FAULTS[error.reason]
-    message = redactor.message(f"the provider could not answer: {error.detail}")
+    verb = "be reached" if code in _NOT_REACHED else "answer"
+    remedy = _REMEDIES.get(error.reason)
+    message = redactor.message(
+        f"the provider could not {verb}: {error.detail}" + (f"; {remedy}" if remedy else "")
+    )
     return UpstreamFailed(message, status=status, code=code)
 
 

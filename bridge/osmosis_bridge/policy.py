@@ -31,6 +31,7 @@ Controls = Literal["strip", "reject"]
 
 _TRUE = Raw(b"true")
 _NAMES_SHOWN = 20
+_VALUE_SHOWN = 40
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _encode = msgspec.json.Encoder().encode
@@ -160,7 +161,7 @@ def _merge(fields: dict[str, Raw], stripped: list[str], envelope: Envelope) -> d
         raise _twice(twice.name, "extra_body") from None
     except msgspec.ValidationError:
         raise Refused(
-            "extra_body must be a JSON object; its fields are merged into the request",
+            "extra_body must be a JSON object, whose fields are merged into the request; leave it out if it has none",
             code="invalid_extra_body",
             param="extra_body",
         ) from None
@@ -221,8 +222,9 @@ def _stream(fields: dict[str, Raw]) -> bool:
         return True
     if text == b"false":
         return False
+    shown = text[:_VALUE_SHOWN].decode("utf-8", "replace")
     raise Refused(
-        "stream must be true or false, as a JSON boolean; leave it out for a plain reply",
+        f"stream must be true or false, as a JSON boolean, and is {shown}; leave it out for a plain reply",
         code="invalid_stream",
         param="stream",
     )
@@ -232,7 +234,8 @@ def _require_content(fields: dict[str, Raw], envelope: Envelope) -> None:
     name = envelope.content
     raw = fields.get(name)
     if raw is None and envelope.required:
-        raise Refused(f"{name} is missing", code=f"invalid_{name}", param=name)
+        wanted = f"; send {name} as a list" if envelope.listed else ""
+        raise Refused(f"{name} is missing{wanted}", code=f"invalid_{name}", param=name)
     if raw is not None and envelope.listed and bytes(raw)[:1] != b"[":
         raise Refused(f"{name} must be a list", code=f"invalid_{name}", param=name)
 

@@ -10,10 +10,11 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, cast
 
 from osmosis_bridge.errors import UpstreamFailed
-from osmosis_bridge.redact import Redactor
+from osmosis_bridge.redact import Redactor, one_line
 
 _TYPES = {
     400: "invalid_request_error",
@@ -39,6 +40,15 @@ _STATUSES = {
 _HIDING = re.compile(r"(?i)<(script|style|head)\b")
 _TAG = re.compile(r"<[^<>]{0,2000}>")
 _TITLE = re.compile(r"(?i)<title\b[^<>]*>([^<]*)</title")
+_AN_API = "the base URL (--api-base) is an OpenAI-compatible API's, often with /v1 at its end"
+_NEXT = {
+    401: "check the key that the bridge was started with",
+    403: "check what the key that the bridge was started with may do",
+    404: f"check the model's name, and that {_AN_API}",
+    405: f"check that {_AN_API}",
+}
+"""What to do about a status whose reply says no more than the status does."""
+_TEXT_SHOWN = 500
 _READ = 64 * 1024
 _LARGEST_CODE = 2**53
 
@@ -54,17 +64,35 @@ def read_failure(
     kept = status if 400 <= status <= 599 else 502
     if 300 <= status <= 399:
         return UpstreamFailed(
-            f"the provider answered with a redirect ({status}), which is not followed; correct the endpoint's address",
+            f"the provider answered with a redirect ({status}), which is not followed; correct the base URL"
+            " (--api-base), perhaps to https://",
             code="upstream_redirect",
             headers=headers,
         )
     found = _as_json(body)
     if found is None:
-        text = _plain_text(body)
-        message = f"the provider answered {status}" + (f": {text}" if text else " with an empty body")
-        return _failed(redactor, kept, {"message": message}, headers)
+        return _failed(redactor, kept, {"message": _bare(status, _plain_text(body), redactor)}, headers)
     fields = error_fields(found) or {"message": f"the provider answered {status}: {_as_text(found)}"}
+    message = fields.get("message")
+    if status in _NEXT and isinstance(message, str) and _says_only_the_status(status, message):
+        fields = {**fields, "message": _bare(status, message, redactor)}
     return _failed(redactor, kept, fields, headers)
+
+
+def _bare(status: int, text: str, redactor: Redactor) -> str:
+    """A status and its text, and what to do where the status is all there is to go by."""
+    text = _cut(text, redactor)
+    said = f"the provider answered {status}" + (f": {text}" if text else " with an empty body")
+    return f"{said}; {_NEXT[status]}" if status in _NEXT else said
+
+
+def _cut(text: str, redactor: Redactor) -> str:
+    """A text so short that what follows it is still shown; secrets first, since half of one would not be found."""
+    return one_line(redactor.message(text), _TEXT_SHOWN)
+
+
+def _says_only_the_status(status: int, message: str) -> bool:
+    return message.strip(" .!").lower() == HTTPStatus(status).phrase.lower()
 
 
 def in_band_failure(
@@ -152,10 +180,22 @@ def _as_text(found: object) -> str:
 
 def no_json(body: bytes, redactor: Redactor) -> UpstreamFailed:
     """The error to show for a body under HTTP 200 that is no JSON object, whatever it is."""
-    text = _plain_text(body).strip()
-    message = f"the provider answered 200 with something that is no JSON object: {text}"
-    if not text:
-        message = "the provider answered 200 with an empty body"
+    text = _cut(_plain_text(body), redactor)
+    said = f"something that is no JSON object: {text}" if text else "an empty body"
+    message = f"the provider answered 200 with {said}; check that {_AN_API}"
+    return UpstreamFailed(redactor.message(message), code="invalid_upstream_reply")
+
+
+def no_answer_of(wanted: str, found: object, redactor: Redactor) -> UpstreamFailed:
+    """The error to show for JSON under HTTP 200 that is neither an answer nor an error.
+
+    `wanted` says what it is not, and of which path: `list of embeddings (no "data") from /embeddings`.
+    """
+    text = _cut(_as_text(found), redactor)
+    message = (
+        f"the provider answered 200 with JSON that is no {wanted}: {text}; check that the endpoint serves this path "
+        "for this model"
+    )
     return UpstreamFailed(redactor.message(message), code="invalid_upstream_reply")
 
 
@@ -163,9 +203,10 @@ def _plain_text(body: bytes) -> str:
     text = body[:_READ].decode("utf-8", "replace")
     if "<" not in text:
         return text
-    title = _TITLE.search(text)
-    words = _TAG.sub(" ", _without_hidden(text))
-    return f"{title.group(1)}: {words}" if title else words
+    found = _TITLE.search(text)
+    title = " ".join(found.group(1).split()) if found else ""
+    words = " ".join(_TAG.sub(" ", _without_hidden(_TITLE.sub("<p", text))).split())
+    return words if words.startswith(title) else f"{title}: {words}" if words else title
 
 
 def _without_hidden(page: str) -> str:

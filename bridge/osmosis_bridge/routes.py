@@ -17,15 +17,17 @@ from starlette.routing import Route
 from osmosis_bridge.app import Gate
 from osmosis_bridge.bearers import ROLLOUT_ID_RULE, valid_rollout_id
 from osmosis_bridge.call import DEFAULT_ALIAS
+from osmosis_bridge.dialects.messages import MESSAGES_DIALECT
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.serve import Bridge
+from osmosis_bridge.unserved import dialect_near, no_route, wrong_method
 
 _STRAGGLERS_S = 2.0
 _WAIT_S = 0.01
-_PATH_SHOWN = 200
-_CALL_PATHS = tuple(dialect.path for dialect in DIALECTS.values())
+_PATH_SHOWN = 120
+_ANTHROPICS = "anthropic-version"
 
 
 class Routes:
@@ -42,11 +44,8 @@ class Routes:
         app = Starlette(
             routes=[
                 # Calls never come here; the routes say which method they have.
-                *(Route(f"/v1{path}", _never, methods=["POST"]) for path in _CALL_PATHS),
-                *(
-                    Route(f"/v1/rollouts/{{rollout_id}}{path}", _never, methods=["POST"])
-                    for path in _CALL_PATHS
-                ),
+                *_call_routes("/v1"),
+                *_call_routes("/v1/rollouts/{rollout_id}"),
                 Route("/v1/models", self.models),
                 Route("/v1/models/{name:path}", self.model),
                 Route("/v1/rollouts/{rollout_id}/models", self.models),
@@ -153,13 +152,13 @@ class Routes:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         refused = cast("HTTPException", error)
         if refused.status_code == 404:
-            path = self._bridge.redactor.message(request.url.path)[:_PATH_SHOWN]
-            message = f"no route {path!r}; calls go to /v1/chat/completions"
-            return _failed(Refused(message, status=404, type="not_found_error", code="not_found"))
-        allowed = dict(refused.headers or {}).get("Allow", "")
-        message = f"{request.method} is not for this route, {allowed} is"
-        headers = ((b"allow", allowed.encode()),)
-        return _failed(Refused(message, status=405, code="method_not_allowed", headers=headers))
+            path = request.scope["path"]
+            return _failed(request, no_route(path, self._bridge.redactor.message(path)[:_PATH_SHOWN]))
+        allowed = ", ".join(sorted(dict(refused.headers or {}).get("Allow", "").split(", ")))
+        if request.method == "OPTIONS":
+            # Says no more than the 405 would; no page of another origin comes this far, and none is granted anything.
+            return Response(status_code=204, headers={"allow": f"{allowed}, OPTIONS"})
+        return _failed(request, wrong_method(request.method, allowed))
 
 
 def _named(request: Request) -> str:
@@ -174,22 +173,36 @@ def _headers(request: Request) -> dict[bytes, bytes]:
     return dict(request.scope["headers"])
 
 
-async def _bridge_error(_request: Request, error: Exception) -> Response:
-    return _failed(cast("BridgeError", error))
+async def _bridge_error(request: Request, error: Exception) -> Response:
+    return _failed(request, cast("BridgeError", error))
 
 
-async def _fault(_request: Request, _error: Exception) -> Response:
+async def _fault(request: Request, _error: Exception) -> Response:
     # Starlette raises it again, for the log.
     message = "the bridge failed on this request; its log says why"
-    return _failed(BridgeError(message, code="internal_error"))
+    return _failed(request, BridgeError(message, code="internal_error"))
+
+
+def _call_routes(prefix: str) -> list[Route]:
+    """A route for each path of a call; one that only spares clients a setting is not described."""
+    return [
+        Route(prefix + path, _never, methods=["POST"], include_in_schema=path == dialect.path)
+        for dialect in DIALECTS.values()
+        for path in dialect.served_at
+    ]
 
 
 async def _never(_request: Request) -> Response:
     raise BridgeError("a call took the way of other routes")
 
 
-def _failed(error: BridgeError) -> Response:
-    response = Response(error.body(), error.status, media_type="application/json")
+def _failed(request: Request, error: BridgeError) -> Response:
+    """An error in the shape that the client reads: of its path, or the one that its headers speak of."""
+    near = dialect_near(request.scope["path"])
+    if near is None and _ANTHROPICS in request.headers:
+        near = MESSAGES_DIALECT
+    body = error.body() if near is None else near.error_body(error)
+    response = Response(body, error.status, media_type="application/json")
     for name, value in ((b"x-osmosis-error-origin", error.origin.encode()), *error.headers):
         response.headers.append(name.decode(), value.decode("latin-1"))
     return response

@@ -32,6 +32,8 @@ CUSTOM: Final = "custom"
 _MANY_WAYS_IN: Final = frozenset({"azure", "azure_ai", "azure_text", "databricks", "snowflake", "watsonx"})
 """Providers that also take credentials of other kinds than a key."""
 _CHAT: Final = "/chat/completions"
+_RESPONSES: Final = "responses/"
+"""Before a model of OpenAI's: chat completions are said as Responses. LiteLLM spells it so."""
 _FLAG: Final = "--api-base"
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?")
@@ -105,11 +107,23 @@ def plan_route(
         raise RouteError(f"{model_path!r} names no model after {prefix + '/'!r}", "model_invalid")
     if isinstance(provider, str):
         return _local_route(model, settings, lane)
-    if lane == "native" or (lane == "auto" and isinstance(provider, NativeProvider)):
+    said_otherwise = isinstance(provider, NativeProvider) or _goes_to_responses(provider, model)
+    if lane == "native" or (lane == "auto" and said_otherwise):
         return _native_route(provider, model, settings)
+    if _goes_to_responses(provider, model):
+        raise RouteError(
+            f"{model_path!r} says chat completions as Responses, which --lane wire does not; leave --lane out, or "
+            f"{_RESPONSES!r} within the model path",
+            "native_lane_missing",
+        )
     if isinstance(provider, NativeProvider):
         return _forwarded_route(provider, model, settings)
     return _wire_route(provider, model, settings)
+
+
+def _goes_to_responses(provider: WireProvider | NativeProvider, model: str) -> bool:
+    """Whether the model path asks for OpenAI's Responses, whichever dialect a client speaks."""
+    return provider.prefix == "openai" and model.startswith(_RESPONSES)
 
 
 def _find_provider(prefix: str) -> WireProvider | NativeProvider | Literal["local"] | None:

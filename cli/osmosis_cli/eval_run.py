@@ -103,6 +103,7 @@ def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invoc
         rollout_command=flags["rollout_command"],
         rollout_url=flags["rollout_url"],
         skip_preflight=flags["skip_preflight"],
+        pass_provider_key=flags["pass_provider_key"],
     )
 
 

@@ -44,6 +44,7 @@ class RunFlags(TypedDict):
     rollout_command: tuple[str, ...] | None
     rollout_url: str | None
     skip_preflight: bool
+    pass_provider_key: bool
     fail_under: float | None
     fail_on: str | None
     verbose: bool
@@ -155,7 +156,11 @@ def repeated(flags: RunFlags) -> tuple[str, ...]:
         "--fail-on": flags["fail_on"],
     }
     words = [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
-    return (*words, *(["--skip-preflight"] if flags["skip_preflight"] else []))
+    switches = {
+        "--skip-preflight": flags["skip_preflight"],
+        "--pass-provider-key": flags["pass_provider_key"],
+    }
+    return (*words, *(flag for flag, given in switches.items() if given))
 
 
 FILE = click.Path(path_type=Path)
@@ -205,7 +210,8 @@ HOW_TO_RUN = (
         "--max-in-flight",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Rollouts at a time; otherwise evaluation.batch_size, then what the rollout can take.",
+        help="Rollouts at a time; otherwise evaluation.batch_size, then as many as the rollout server names, else 1. "
+        "Never more than it names.",
     ),
     click.option(
         "--max-retries",
@@ -226,6 +232,12 @@ HOW_TO_RUN = (
         "--api-base", metavar="URL", help="Endpoint of the model, instead of the one its provider stands for."
     ),
     click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the model's key."),
+    click.option(
+        "--pass-provider-key",
+        is_flag=True,
+        help="Let the rollout see the model's key where [secrets] names it; otherwise the bridge keeps it. What the "
+        "rollout calls with it is in no record.",
+    ),
     click.option(
         "--python",
         metavar="PYTHON",

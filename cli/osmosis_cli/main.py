@@ -37,6 +37,7 @@ class RootCommands(LazyGroup):
         "bridge": Deferred(
             "osmosis_cli.bridge:bridge_group", "The OpenAI-compatible proxy that agents call."
         ),
+        "doctor": Deferred("osmosis_cli.doctor:doctor", "Check that this machine has what runs need."),
     }
 
     def invoke(self, ctx: click.Context) -> object:

@@ -115,7 +115,7 @@ def unmet_demands(outcome: RunOutcome, demands: Demands) -> tuple[str, ...]:
 
 
 def _in_flight(plan: RunPlan) -> str:
-    return "as many as the rollout allows" if plan.in_flight_open else f"up to {plan.max_in_flight}"
+    return "as many as the rollout names, else 1" if plan.in_flight_open else f"up to {plan.max_in_flight}"
 
 
 def _work_items(plan: RunPlan) -> str:

@@ -207,6 +207,7 @@ class Attempts:
             status=status,
             duration_ms=round((rollout.finished - rollout.began) * 1000),
             source_row_index=rollout.row.source_row_index,
+            timed_out=(rollout.reply.timed_out if rollout.reply else False) or None,
             reward=sample.reward if sample and status == "success" else None,
             tokens=totals.tokens,
             error_type=fault.kind if fault else None,

@@ -62,6 +62,8 @@ class JournalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Calls that the provider turned away for a while (429, 5xx) and that were asked again."""
     retry_wait_ms: int | None = None
     """Time its clients waited before they asked again."""
+    timed_out: bool | None = None
+    """True: the agent's time ran out, and what it had left was graded."""
     trajectory_filename: str | None = None
     """`trajectory.json` when a valid trajectory of this rollout was kept."""
 

@@ -210,14 +210,15 @@ async def _healthy(spec: LaunchSpec, child: Child, client: RolloutClient, instan
             # A host may leave the id out: nobody served this port before it was started.
             if health.instance_id in (instance_id, None):
                 return usable(health)
-            why = f"another process already listens on port {client.site.endpoint.port}"
-            break
+            port = client.site.endpoint.port
+            message = f"the rollout server is not usable: another process already listens on port {port}"
+            raise LaunchError(message)
         if child.exited.is_set():
             await child.kill()
             raise LaunchError(_not_started(spec, child))
         await asyncio.sleep(HEALTH_EVERY_S)
-    message = f"the rollout server is not usable: {why}"
-    raise LaunchError(message)
+    message = f"the rollout server is not usable: it did not answer within {HEALTHY_WITHIN_S:g} s: {why}"
+    raise LaunchError(spec.scrub(message + quoted(list(child.last_lines))))
 
 
 def usable(health: Health) -> Health:

@@ -16,25 +16,29 @@ from typing import TYPE_CHECKING
 
 from osmosis_bridge.upstream import Timeouts
 from osmosis_bridge.upstream.http import HttpTransport
+from osmosis_runner import concurrency
 from osmosis_runner.attempt import Attempts
 from osmosis_runner.bookkeeping import Bookkeeping
 from osmosis_runner.child import Nursery
 from osmosis_runner.dispatch import CANCEL_EVERY_S, Dispatcher, Means, Patience, Stop
 from osmosis_runner.elsewhere import API_KEY_VARIABLE, ServerAddress
 from osmosis_runner.errors import RunnerError, StorageError
-from osmosis_runner.events import Warned
+from osmosis_runner.faults import LaunchError
+from osmosis_runner.handover import Handover, bridge_credentials, hand_over
 from osmosis_runner.keeper import ServerKeeper
-from osmosis_runner.launch import STOP_GRACE_S, LaunchSpec
+from osmosis_runner.launch import HEALTHY_WITHIN_S, STOP_GRACE_S, LaunchSpec
 from osmosis_runner.ledger_tail import LedgerTail
+from osmosis_runner.narrator import Narrator
 from osmosis_runner.orphans import MARK_VARIABLE, adopting, kill_marked
 from osmosis_runner.plan import pending_items
-from osmosis_runner.preflight import check_model
+from osmosis_runner.preflight import WITHIN_S, check_model
+from osmosis_runner.processes import can_find
 from osmosis_runner.projection import Projector
 from osmosis_runner.quiet import QUIET_S, Quiet, longest_running
 from osmosis_runner.runlog import RunLog
-from osmosis_runner.sidecar import Sidecar, SidecarSpec
+from osmosis_runner.sidecar import START_WITHIN_S, Sidecar, SidecarSpec
 from osmosis_runner.signals import Interrupted
-from osmosis_runner.uv_project import sync_project
+from osmosis_runner.uv_project import SYNC_WITHIN_S, sync_project
 from osmosis_runner.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -51,8 +55,11 @@ if TYPE_CHECKING:
 
 _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
+SKIP = "--skip-preflight"
 WATCH_EVERY_S = 1.0
 
+STUBBORN_GRACE_S = 1.0
+"""For the server to end once its rollouts were told to and did not."""
 MOST_CONNECTIONS = 1000
 SPARE_CONNECTIONS = 320
 """For closing rollouts beside those in flight."""
@@ -92,8 +99,11 @@ class Live:
         self._observer = setup.observer
         self._nursery = Nursery()
         self.log = RunLog(setup.observer, setup.redactor.line)
+        self._tell = Narrator(self.log, setup.observer, setup.redactor)
         self.books: Bookkeeping | None = None
         self._tail: LedgerTail | None = None
+        self._handover = _handover(setup)
+        self._out_of_patience = False
 
     async def run(self) -> Stop | None:
         """Start everything, dispatch, end everything; why it ended early, or None.
@@ -101,6 +111,9 @@ class Live:
         Raises `RunnerError` when it could not begin; then the run directory is as it was.
         """
         setup = self._setup
+        if not can_find():
+            text = "processes that rollouts leave behind cannot be found on this system: pip install psutil"
+            self._tell.warn("NO_PROCESS_TABLE", text)
         with adopting():
             kill_marked(setup.manifest.local_run_id)
             _emptied(setup.staging)
@@ -159,7 +172,7 @@ class Live:
 
     async def _start_bridge(self, stack: AsyncExitStack, transport: Transport) -> Sidecar:
         setup = self._setup
-        self._stage(f"starting the bridge for {setup.prepared.plan.model_path}")
+        self._tell.stage(f"starting the bridge for {setup.prepared.plan.model_path}")
         earlier = setup.prepared.earlier
         spec = SidecarSpec(
             model_path=setup.prepared.plan.model_path,
@@ -171,7 +184,8 @@ class Live:
             api_key_env=setup.options.api_key_env,
             client_retries=setup.options.max_retries > 0,
         )
-        sidecar = await Sidecar.start(spec, transport, self._nursery, self._heard_bridge)
+        with self._tell.waiting("starting the bridge", START_WITHIN_S):
+            sidecar = await Sidecar.start(spec, transport, self._nursery, self._heard_bridge)
         stack.push_async_callback(sidecar.stop)
         return sidecar
 
@@ -179,10 +193,13 @@ class Live:
         if self._setup.options.skip_preflight:
             return
         model = self._setup.prepared.plan.model_path
-        self._stage(f"checking model {model}")
-        warning = await check_model(sidecar, model, self._setup.options.api_base)
+        self._tell.stage(
+            f"checking model {model} with one small question (at most {WITHIN_S:g} s; {SKIP} asks none)"
+        )
+        with self._tell.waiting(f"waiting for {model} to answer", WITHIN_S):
+            warning = await check_model(sidecar, model, self._setup.options.api_base)
         if warning is not None:
-            self._warn("MODEL_BUSY", warning)
+            self._tell.warn("MODEL_BUSY", warning)
 
     def _open_books(self, sidecar: Sidecar) -> Bookkeeping:
         setup = self._setup
@@ -211,32 +228,41 @@ class Live:
     ) -> ServerKeeper:
         spec = self._found() if self._setup.options.rollout_url else await self._to_launch(books)
         keeper = ServerKeeper(
-            spec, transport, self._nursery, lambda lines: self.log.output("rollout-server", lines)
+            spec, transport, self._nursery, lambda lines: self._tell.heard("rollout-server", lines)
         )
         stack.push_async_callback(self._stop_server, keeper)
-        server = await keeper.start()
-        self._stage(f"rollout server healthy on port {server.port}")
+        try:
+            with self._tell.waiting("waiting for the rollout server to answer", HEALTHY_WITHIN_S):
+                server = await keeper.start()
+        except LaunchError as error:
+            first, line_end, quoted = error.message.partition("\n")
+            raise LaunchError(first + self._handover.hint(error.message) + line_end + quoted) from None
+        self._tell.stage(f"rollout server healthy on port {server.port}")
         return keeper
 
     async def _to_launch(self, books: Bookkeeping) -> LaunchSpec:
         """The rollout server to be started, its environment made."""
         setup, checked = self._setup, self._setup.prepared.checked
+        note = self._handover.note(setup.prepared.plan.model_path)
+        if note is not None:
+            self._tell.warn("PROVIDER_KEY", note)
         spec = LaunchSpec(
             folder=checked.rollout_dir,
             entrypoint=checked.config.entrypoint,
             artifact_root=books.run.trials,
             environ=setup.options.environ,
-            extra={**checked.rollout_file.env, **checked.config.env, **setup.secrets, **setup.mark},
+            extra={**checked.rollout_file.env, **checked.config.env, **self._handover.given, **setup.mark},
             python=setup.options.python,
             port=setup.options.rollout_port,
             command=setup.options.rollout_command or checked.rollout_file.command,
             scrub=setup.redactor.line,
         )
         if spec.is_project:
-            self._stage(f"syncing rollout dependencies ({checked.config.rollout})")
-            await sync_project(spec.project, self._nursery, lambda lines: self.log.output("deps", lines))
+            self._tell.stage(f"syncing rollout dependencies ({checked.config.rollout}) with uv")
+            with self._tell.waiting("syncing rollout dependencies", SYNC_WITHIN_S):
+                await sync_project(spec.project, self._nursery, lambda lines: self._tell.heard("deps", lines))
         started = shlex.join(spec.command) if spec.command else checked.config.entrypoint
-        self._stage(f"starting rollout server ({started})")
+        self._tell.stage(f"starting rollout server ({started})")
         return spec
 
     def _found(self) -> ServerAddress:
@@ -247,16 +273,22 @@ class Live:
         )
         if config.env or config.required_secrets:
             text = "a rollout server that runs already does not see [env] and [secrets] of the run file"
-            self._warn("NOT_HANDED_OVER", text)
-        self._stage(f"looking for the rollout server at {address.url}")
+            self._tell.warn("NOT_HANDED_OVER", text)
+        self._tell.stage(f"looking for the rollout server at {address.url}")
         return address
 
     async def _stop_server(self, keeper: ServerKeeper) -> None:
-        await keeper.stop(0.0 if self._setup.signals.second.is_set() else STOP_GRACE_S)
+        signals = self._setup.signals
+        grace_s = STOP_GRACE_S
+        if signals.second.is_set():
+            grace_s = 0.0
+        elif self._out_of_patience and signals.number is not None:
+            grace_s = STUBBORN_GRACE_S
+        await keeper.stop(grace_s)
 
     def _heard_bridge(self, lines: list[str]) -> None:
         # What it says of each call is in the ledger.
-        self.log.output("bridge", [line for line in lines if not _ORDINARY_CALL.search(line)])
+        self._tell.heard("bridge", [line for line in lines if not _ORDINARY_CALL.search(line)])
 
     def _dispatcher(
         self, sidecar: Sidecar, tail: LedgerTail, keeper: ServerKeeper, books: Bookkeeping
@@ -277,9 +309,8 @@ class Live:
         )
         capacity = keeper.server.health.capacity
         asked = setup.options.max_in_flight or checked.config.batch_size
-        places = min(asked or capacity or 1, capacity or asked or 1)
-        self._stage(f"running {setup.prepared.counts.pending} work items, up to {places} in flight")
-        return Dispatcher(means, max(1, places))
+        self._tell.stage(concurrency.told(setup.prepared.counts.pending, asked, capacity))
+        return Dispatcher(means, concurrency.places(asked, capacity))
 
     async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping, tail: LedgerTail) -> Stop | None:
         signals = self._setup.signals
@@ -308,7 +339,7 @@ class Live:
             waits = tail.waits()
             if waits.refusals and not books.recorder.tallies.waits.refusals:
                 text = f"the provider answers {waits.status}; the agents' clients wait and ask again"
-                self._warn("PROVIDER_RETRIES", text)
+                self._tell.warn("PROVIDER_RETRIES", text)
             books.recorder.waited(waits)
 
     async def _watch_items(self, books: Bookkeeping, dispatcher: Dispatcher) -> None:
@@ -318,7 +349,7 @@ class Live:
             await asyncio.sleep(WATCH_EVERY_S)
             now, running = time.monotonic(), dispatcher.in_flight()
             if quiet.due(books.recorder.tallies.finished, now) and running:
-                self._stage(f"nothing has ended for a while; in flight: {longest_running(running, now)}")
+                self._tell.stage(f"nothing has ended for a while; in flight: {longest_running(running, now)}")
 
     async def _end_when_told(self, dispatcher: Dispatcher, running: asyncio.Task[None]) -> None:
         """Once dispatch stops: tell rollouts to end, wait a while or until a second signal, then end it."""
@@ -328,7 +359,7 @@ class Live:
             rows = ", ".join(str(rollout.item.row_index) for rollout in waiting[:5])
             more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
             again = "; again to stop now" if self._setup.signals.number is not None else ""
-            self._stage(f"waiting for {len(waiting)} rollouts to stop (row {rows}{more}){again}")
+            self._tell.stage(f"waiting for {len(waiting)} rollouts to stop (row {rows}{more}){again}")
         try:
             async with asyncio.timeout(self._setup.patience.cancel_grace):
                 while not self._setup.signals.second.is_set():
@@ -336,16 +367,14 @@ class Live:
                     await dispatcher.cancel_in_flight()
                     await asyncio.sleep(CANCEL_EVERY_S)
         except TimeoutError:
-            pass
+            self._out_of_patience = True
         running.cancel()
 
-    def _stage(self, text: str) -> None:
-        self.log.info("run", text)
-        self._observer.stage(text)
 
-    def _warn(self, code: str, text: str) -> None:
-        self.log.warning("run", text)
-        self._observer.warned(Warned(code, text))
+def _handover(setup: Setup) -> Handover:
+    options = setup.options
+    used = bridge_credentials(setup.prepared.plan.model_path, options.api_key_env, options.environ)
+    return hand_over(setup.secrets, used, share=options.pass_provider_key)
 
 
 def _emptied(folder: Path) -> None:

@@ -17,6 +17,7 @@ INDEX_FIELDS = (
     "row_index", "run_index", "rollout_id", "trajectory_filename", "status", "reward", "tokens", "duration_ms",
     "error_type", "error_phase", "error_message", "max_context_tokens", "calls", "prompt_tokens",
     "completion_tokens", "cached_tokens", "cost_usd", "provider_retries", "retry_wait_ms",
+    "timed_out",
 )  # fmt: skip
 
 _ENCODER = msgspec.json.Encoder(order="sorted")

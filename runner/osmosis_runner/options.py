@@ -55,3 +55,5 @@ class RunOptions:
     skip_preflight: bool = False
     command: str | None = None
     """What was typed, ready to be typed again with a `--name`; default: the command and the run file alone."""
+    pass_provider_key: bool = False
+    """Give the rollout also that secret whose value is the key the bridge calls the model with."""

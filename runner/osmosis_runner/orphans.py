@@ -1,7 +1,8 @@
 """Processes that a run started, directly or not, found again by a mark in their environment and ended.
 
 The mark is a variable that names the run; a process that carries it was started by this run or by something it
-started, whatever session or group it has moved to. Needs /proc; elsewhere nothing is found.
+started, whatever session or group it has moved to. On Linux children of a killed run end by themselves; elsewhere
+they are ended when the run is gone on with.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import signal
 import sys
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from osmosis_runner.processes import carrying, children_of, kill_carrying
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -46,39 +48,22 @@ def adopting() -> Generator[None]:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def marked(mark: str, proc: Path = Path("/proc")) -> list[int]:
+def marked(mark: str) -> list[int]:
     """Process ids, other than our own, that carry the mark."""
-    wanted = f"{MARK_VARIABLE}={mark}".encode()
-    found: list[int] = []
-    if not proc.is_dir():
-        return found
-    for entry in proc.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        # A process may end, or belong to somebody else, while we look.
-        with suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+    return carrying(MARK_VARIABLE, mark)
 
 
 def children() -> list[int]:
     """Process ids of our children, dead ones that were not collected yet included; empty where nobody tells."""
-    path = Path("/proc/self/task") / str(os.getpid()) / "children"
-    with suppress(OSError):
-        return [int(pid) for pid in path.read_text("ascii").split()]
-    return []
+    return children_of(os.getpid())
 
 
 def kill_marked(mark: str, within_s: float = 2.0) -> int:
     """Kill every process that carries the mark, and those they start meanwhile; how many there were. Blocking."""
     killed: set[int] = set()
     deadline = time.monotonic() + within_s
-    while (pids := marked(mark)) and time.monotonic() < deadline:
-        for pid in pids:
-            killed.add(pid)
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+    while (pids := kill_carrying(MARK_VARIABLE, mark)) and time.monotonic() < deadline:
+        killed.update(pids)
         # A killed process holds its files and locks until it is gone.
         time.sleep(0.01)
     return len(killed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from osmosis_runner.web import Answer
 
 WITHIN_S = 120.0
+"""For all tries together."""
+ADVICE = "; if it is only slow, run with --skip-preflight, which asks nothing"
 MAX_TOKENS = 16
 RETRY_DELAYS_S = (1.0, 2.0)
 """Before a server error of the provider is believed."""
@@ -40,8 +43,9 @@ BODY = msgspec.json.encode(
 class Finding:
     """What one reply means for a run."""
 
-    verdict: Literal["good", "busy", "again", "down", "bad"]
-    """busy: the model is there and limits us; again: may pass; down: nobody is there; bad: will not pass."""
+    verdict: Literal["good", "busy", "again", "silent", "down", "bad"]
+    """busy: the model is there and limits us; again: may pass; silent: it took too long; down: nobody is there;
+    bad: will not pass."""
     text: str
     status: int | None = None
     code: str | None = None
@@ -52,12 +56,14 @@ async def check_model(sidecar: Sidecar, model_path: str, api_base: str | None = 
 
     `api_base` is what the user gave: its host is told back to them, which the bridge itself never does.
     """
+    until = time.monotonic() + WITHIN_S
     finding = await probe(sidecar)
     for delay in RETRY_DELAYS_S:
-        if finding.verdict != "again":
+        left = until - time.monotonic() - delay
+        if finding.verdict != "again" or left <= 0:
             break
         await asyncio.sleep(delay)
-        finding = await probe(sidecar)
+        finding = await probe(sidecar, left)
     if finding.verdict == "good":
         return None
     if finding.verdict == "busy":
@@ -76,15 +82,17 @@ def _at(api_base: str | None) -> str:
     return f" at {place.scheme}://{host}{port}" if host else ""
 
 
-async def probe(sidecar: Sidecar) -> Finding:
+async def probe(sidecar: Sidecar, within_s: float = WITHIN_S) -> Finding:
     """One call under an id of its own, which is closed again."""
     rollout_id = PREFLIGHT_PREFIX + secrets.token_hex(8)
     try:
-        answer = await sidecar.complete(rollout_id, BODY, WITHIN_S)
+        answer = await sidecar.complete(rollout_id, BODY, within_s)
         await sidecar.close(rollout_id)
     except (TransportError, SidecarError) as error:
         if sidecar.child.exited.is_set():
             return Finding("bad", sidecar.child.describe_exit())
+        if isinstance(error, TransportError) and error.reason == "timeout_total":
+            return Finding("silent", f"no whole reply to one small question within {within_s:.0f} s{ADVICE}")
         return Finding("again", str(error))
     return judge(answer)
 

@@ -81,7 +81,7 @@ class SampleReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResultReply(msgspec.Struct, frozen=True, gc=False):
-    """A reply to a poll. The last four fields are sent by our own host only."""
+    """A reply to a poll. The last five fields are sent by our own host only."""
 
     status: str
     sample: SampleReply | None = None
@@ -89,6 +89,8 @@ class ResultReply(msgspec.Struct, frozen=True, gc=False):
     err_category: str | None = None
     err_phase: Literal["workflow", "grader"] | None = None
     err_traceback: str | None = None
+    timed_out: bool = False
+    """The workflow's time ran out, and what it had left was graded."""
     blocked_ms: int | None = None
     blocked_at: str | None = None
 

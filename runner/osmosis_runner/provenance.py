@@ -38,6 +38,7 @@ def launch_provenance(options: RunOptions) -> JsonObject:
         "python": options.python,
         "rollout_command": list(options.rollout_command) if options.rollout_command else None,
         "rollout_url": options.rollout_url,
+        "pass_provider_key": options.pass_provider_key or None,
     }
     return {name: value for name, value in said.items() if value is not None}
 

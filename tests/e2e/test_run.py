@@ -130,6 +130,19 @@ def test_as_many_rollouts_are_in_flight_as_are_allowed(tmp_path: Path, provider:
     assert outcome.duration_ms < 8_000
 
 
+@pytest.mark.parametrize(("named", "in_flight"), [(", max_concurrent=32", 32), ("", 1)])
+def test_where_nobody_asks_the_server_says_how_many_are_in_flight(
+    tmp_path: Path, provider: MockProvider, named: str, in_flight: int
+) -> None:
+    watcher = Watcher()
+    workspace = make_workspace(tmp_path, provider.url, [row(prompt="SLEEP:0.2")] * (40 if named else 3))
+    main = tmp_path / "rollouts/t/main.py"
+    main.write_text(main.read_text().replace("serve(Workflow, Scorer", f"serve(Workflow, Scorer{named}"))
+    workspace.run(watcher)
+    assert watcher.most_in_flight == in_flight
+    assert any(f"up to {in_flight} in flight" in stage for stage in watcher.stages)
+
+
 def test_an_item_that_kills_the_server_twice_fails_and_the_others_go_on(
     tmp_path: Path, provider: MockProvider
 ) -> None:
@@ -196,6 +209,43 @@ def test_the_rollout_sees_no_provider_key(tmp_path: Path, provider: MockProvider
     assert provider.keys == {"sk-provider-key-0123456789"}
     for path in workspace.run_dir().rglob("*"):
         assert not path.is_file() or b"sk-provider-key-0123456789" not in path.read_bytes()
+
+
+def test_a_key_that_secrets_names_stays_with_the_bridge_unless_it_is_passed_on(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row(mode="environ")])
+    text = workspace.config.read_text()
+    workspace.config.write_text(
+        text.replace("required = []", 'required = ["OPENAI_API_KEY", "COPY_OF_IT", "JUDGE_KEY"]')
+    )
+    key = workspace.options().environ["OPENAI_API_KEY"]
+    secrets = {"OPENAI_API_KEY": key, "COPY_OF_IT": key, "JUDGE_KEY": "sk-of-the-judge-0123"}
+    for name, passed in (("kept", False), ("given", True)):
+        watcher = Watcher()
+        workspace.run(watcher, name=name, secrets=secrets, pass_provider_key=passed)
+        shown = next(line.message for line in watcher.lines if "_OSMOSIS_ROLLOUT_PORT" in line.message)
+        assert ("OPENAI_API_KEY" in shown, "COPY_OF_IT" in shown) == (passed, passed)
+        assert "JUDGE_KEY" in shown
+        [said] = [warning.text for warning in watcher.warnings if warning.code == "PROVIDER_KEY"]
+        assert "OPENAI_API_KEY, COPY_OF_IT" in said
+        assert "--pass-provider-key" in said
+
+
+def test_a_rollout_that_misses_the_bridges_key_says_how_to_give_it(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row()])
+    workspace.config.write_text(
+        workspace.config.read_text().replace("required = []", 'required = ["OPENAI_API_KEY"]')
+    )
+    (tmp_path / "rollouts/t/main.py").write_text('import os\n\nprint(os.environ["OPENAI_API_KEY"])\n')
+    key = workspace.options().environ["OPENAI_API_KEY"]
+    with pytest.raises(LaunchError) as caught:
+        workspace.run(secrets={"OPENAI_API_KEY": key})
+    first = caught.value.message.splitlines()[0]
+    assert "KeyError: 'OPENAI_API_KEY'" in first
+    assert "--pass-provider-key" in first
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])

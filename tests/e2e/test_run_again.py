@@ -289,6 +289,26 @@ def test_time_limits_hold_whatever_a_rollout_does_and_nothing_timed_out_is_retri
     assert workspace.run().ended == "already_complete"
 
 
+def test_what_rollouts_left_when_their_time_ran_out_is_graded_where_the_author_says_so(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [row(mode=mode, arg=60) for mode in ("sleep", "block", "spin")] + [row()]
+    limits = {"agent_workflow_timeout_s": 1.0, "grader_timeout_s": 5.0}
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=4, **limits)
+    main = tmp_path / "rollouts/t/main.py"
+    text = main.read_text().replace("serve(Workflow, Scorer", "serve(Workflow, Scorer, grade_timed_out=True")
+    main.write_text(text.replace("ctx.messages = list(ctx.prompt)", "ctx.messages = [*ctx.prompt, DRAFT]"))
+    main.write_text('DRAFT = {"role": "assistant", "content": "ok"}\n' + main.read_text())
+    outcome = workspace.run()
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 4, 0)
+    index = workspace.index()
+    assert [line["reward"] for line in index] == [1.0] * 4
+    assert [line.get("timed_out") for line in index] == [True, True, True, None]
+    assert outcome.metrics["error_types"] == {}
+    trajectory = json.loads((workspace.run_dir() / "trajectories" / "row_0_run_0.json").read_text())
+    assert "did not finish within 1 s; what it had left was graded" in trajectory["notes"]
+
+
 def test_resumes_with_nothing_to_do_change_no_byte(tmp_path: Path, provider: MockProvider) -> None:
     workspace = make_workspace(tmp_path, provider.url, [row(), row(mode="raise"), row(mode="remove")])
     workspace.run()

@@ -68,6 +68,6 @@ def mistakes() -> None:
 
 def served() -> None:
     serve(WithClient, ByMetadata)
-    serve(WithOutput, max_concurrent=8)
+    serve(WithOutput, max_concurrent=8, grade_timed_out=True)
     serve(WithNothing)
     assert_type(rollout_bearer("token", "row_0_run_0"), str)

@@ -21,7 +21,7 @@ from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import CHAT, Envelope
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_answer_of, no_json
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import Event, encode_event, with_data
 
@@ -41,7 +41,7 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     reading = Reading()
     reading.take(found)
     if found.choices is None or is_error(found):
-        failure = in_band_failure(value_of(body), redactor)
+        failure = _no_completion(value_of(body), redactor)
         if not is_error(found):
             failure.code = failure.code or "invalid_upstream_reply"
         raise AnswerFailed(failure, reading.outcome("upstream_error", None))
@@ -49,6 +49,12 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), reading.outcome(
         status, 200, code
     )
+
+
+def _no_completion(found: object, redactor: Redactor) -> UpstreamFailed:
+    if error_fields(found) is None:
+        return no_answer_of("completion (no list `choices`)", found, redactor)
+    return in_band_failure(found, redactor)
 
 
 class ChatDialect(Dialect):

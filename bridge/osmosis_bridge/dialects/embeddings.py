@@ -17,6 +17,8 @@ from osmosis_bridge.policy import Envelope
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.usage import read_usage
 
+_WANTED = "list of embeddings (no list `data`) from /embeddings"
+
 
 class _Body(msgspec.Struct, gc=False):
     model: Raw = ABSENT
@@ -36,7 +38,7 @@ class EmbeddingsDialect(Dialect):
         body = body.removeprefix(BOM)
         found = _read_body(body)
         if found is None:
-            raise no_answer(body, redactor, {})
+            raise no_answer(body, redactor, {}, _WANTED)
         usage, cost = read_usage(bytes(found.usage))
         outcome = Outcome(
             status="ok",
@@ -47,7 +49,7 @@ class EmbeddingsDialect(Dialect):
             served_model=said_name(bytes(found.model)),
         )
         if bytes(found.error) not in FALSY or bytes(found.data)[:1] != b"[":
-            raise AnswerFailed(no_answer(body, redactor, {}), outcome)
+            raise AnswerFailed(no_answer(body, redactor, {}, _WANTED), outcome)
         return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), outcome
 
     def open_stream(self, admitted: Admitted, redactor: Redactor) -> Stream:

@@ -54,6 +54,7 @@ _TYPES = {
 _STATUSES = {kind: status for status, kind in _TYPES.items()}
 _UNSAID = frozenset({"upstream_error", "server_error"})
 _encode = msgspec.json.Encoder().encode
+_WANTED = "message (no list `content`) from /messages"
 
 
 class Message(msgspec.Struct, gc=False):
@@ -117,11 +118,13 @@ class MessagesDialect(Dialect):
         body = body.removeprefix(BOM)
         found = _read_message(body)
         if found is None:
-            raise no_answer(body, redactor, _STATUSES)
+            raise no_answer(body, redactor, _STATUSES, _WANTED)
         reading = MessageReading()
         reading.take(bytes(found.stop_reason), bytes(found.usage), bytes(found.model))
         if bytes(found.error) not in FALSY or bytes(found.content)[:1] != b"[":
-            raise AnswerFailed(no_answer(body, redactor, _STATUSES), reading.outcome("upstream_error", None))
+            raise AnswerFailed(
+                no_answer(body, redactor, _STATUSES, _WANTED), reading.outcome("upstream_error", None)
+            )
         passed_on = with_alias(body, bytes(found.model), admitted.alias_json)
         return redactor.scrub(passed_on), reading.outcome("ok", 200)
 

@@ -48,6 +48,7 @@ _STATUSES = {
 """What the codes of a response's own error stand for; it came under HTTP 200."""
 _LONGEST_NUMBER = 15
 _encode = msgspec.json.Encoder().encode
+_WANTED = "response (no list `output`) from /responses"
 
 
 class Response(msgspec.Struct, gc=False):
@@ -113,12 +114,14 @@ class ResponsesDialect(Dialect):
         body = body.removeprefix(BOM)
         found = _read_response(body)
         if found is None:
-            raise no_answer(body, redactor, _STATUSES)
+            raise no_answer(body, redactor, _STATUSES, _WANTED)
         reading = ResponseReading()
         reading.take(found)
         answers = bytes(found.output)[:1] == b"["
         if not answers or _failed(found):
-            failure = _failure_of(found, redactor) if answers else no_answer(body, redactor, _STATUSES)
+            failure = (
+                _failure_of(found, redactor) if answers else no_answer(body, redactor, _STATUSES, _WANTED)
+            )
             raise AnswerFailed(failure, reading.outcome("upstream_error", None))
         passed_on = with_alias(body, bytes(found.model), admitted.alias_json)
         return redactor.scrub(passed_on), reading.outcome("ok", 200)

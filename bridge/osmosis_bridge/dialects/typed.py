@@ -17,7 +17,7 @@ from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, text_of, value_of
 from osmosis_bridge.dialects.members import FieldReader
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import UpstreamFailed
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_answer_of, no_json
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import Event, with_data
 
@@ -130,11 +130,16 @@ def told_failure(found: object, redactor: Redactor, statuses: Mapping[str, int])
     return in_band_failure({"error": fields}, redactor)
 
 
-def no_answer(body: bytes, redactor: Redactor, statuses: Mapping[str, int]) -> UpstreamFailed:
-    """The error to show for a body under HTTP 200 that is no answer: the one it tells of, else that it is none."""
+def no_answer(body: bytes, redactor: Redactor, statuses: Mapping[str, int], wanted: str) -> UpstreamFailed:
+    """The error to show for a body under HTTP 200 that is no answer: the one it tells of, else that it is none.
+
+    `wanted` says what it is not (`provider_errors.no_answer_of`).
+    """
     found = value_of(body)
     if not isinstance(found, dict):
         return no_json(body, redactor)
+    if error_fields(cast("object", found)) is None:
+        return no_answer_of(wanted, cast("object", found), redactor)
     fields = cast("dict[str, Any]", found)
     failure = told_failure(fields, redactor, statuses)
     if not fields.get("error"):

@@ -22,11 +22,12 @@ from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.native.direct import DirectCall
 from osmosis_bridge.native.embeddings.call import EmbeddingCall
 from osmosis_bridge.native.gate import Explained
-from osmosis_bridge.native.lane import AnyCall, Lane, NativeCall, Spoken
+from osmosis_bridge.native.lane import Call, Lane, NativeCall, Spoken
 from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.sender import JSON_TYPE, SSE_TYPE, AnySender, Headers, Sender, SpokenSender
 from osmosis_bridge.native.spoken.answer import Answer
 from osmosis_bridge.native.spoken.table import ROUTES
+from osmosis_bridge.native.via_responses.call import ResponsesAnswer, ViaCall
 from osmosis_bridge.redact import REDACTED, Redactor
 from osmosis_bridge.sse import encode_event
 
@@ -115,17 +116,22 @@ class NativeApp:
         async with _until_left(receive):
             call = await self._lane.open(body, _rollout(headers), Spoken(route, headers))
             try:
-                if call.translation is None:
-                    await _answer(call, sender)
-                else:
-                    answer = Answer(call.translation, self._redactor)
-                    await _answer_spoken(call, SpokenSender(sender, answer, stream=call.stream))
+                await _answer(call, self._through_translations(call, sender))
             finally:
                 await call.close()
 
+    def _through_translations(self, call: Call, sender: Sender) -> AnySender:
+        """The way of an answer: from Responses to chat completions to the client's dialect, as far as it is one."""
+        to: AnySender = sender
+        if call.translation is not None:
+            to = SpokenSender(to, Answer(call.translation, self._redactor), stream=call.stream)
+        if isinstance(call, ViaCall):
+            to = SpokenSender(to, ResponsesAnswer(call.via, self._redactor), stream=call.stream)
+        return to
 
-async def _answer(call: AnyCall, sender: AnySender) -> None:
-    if isinstance(call, DirectCall | EmbeddingCall):
+
+async def _answer(call: Call, sender: AnySender) -> None:
+    if isinstance(call, DirectCall | EmbeddingCall | ViaCall):
         await _relay(call.relayed, sender)
     elif (relayed := call.relayed) is not None:
         await _relay(relayed, sender)
@@ -136,13 +142,6 @@ async def _answer(call: AnyCall, sender: AnySender) -> None:
         await sender.whole(200, [JSON_TYPE, *_passed_on(whole.headers)], msgspec.json.encode(whole.reply))
 
 
-async def _answer_spoken(call: AnyCall, sender: SpokenSender) -> None:
-    try:
-        await _answer(call, sender)
-    except _CutShort:
-        await sender.cut()
-
-
 async def _relay(reply: httpx.Response, sender: AnySender) -> None:
     """The provider's own bytes, as they come."""
     kind = reply.headers.get("content-type", "application/json").encode("latin-1")
@@ -151,6 +150,9 @@ async def _relay(reply: httpx.Response, sender: AnySender) -> None:
         async for piece in reply.aiter_raw():
             await sender.send(piece)
     except httpx.TransportError:
+        if isinstance(sender, SpokenSender):
+            await sender.cut()
+            return
         # The connection is cut short, as the provider's was; the bridge says so to its client.
         raise _CutShort from None
     await sender.end()

@@ -37,8 +37,11 @@ def transport_failure(error: httpx.TransportError, redactor: Redactor) -> Upstre
     )
 
 
-def not_translated(error: Exception, refusals: tuple[type[Exception], ...], text: str) -> BridgeError:
-    """Why LiteLLM made no request; `refusals` are its errors for a field it cannot translate, `text` its words."""
+def not_translated(error: Exception, text: str, refusals: tuple[type[Exception], ...]) -> BridgeError:
+    """What a client is told where LiteLLM made no request; `text` is its reason, cleaned.
+
+    `refusals` are LiteLLM's errors for a field that it has no translation for.
+    """
     if isinstance(error, refusals):
         names = _NAMES.search(str(error))
         param = names.group(1).partition("'")[0] if names else None

@@ -6,6 +6,7 @@ Knows no HTTP server. What it raises is a `BridgeError`, said in our words or th
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -15,10 +16,11 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
-from osmosis_bridge.native.direct import DirectCall, address_of
+from osmosis_bridge.native.direct import Address, DirectCall, address_of
 from osmosis_bridge.native.embeddings.call import ROUTE as EMBEDDINGS_ROUTE
 from osmosis_bridge.native.embeddings.call import EmbeddingCall, Embeddings
 from osmosis_bridge.native.failures import clean, not_translated, transport_failure
+from osmosis_bridge.native.families.chat import RESPONSES
 from osmosis_bridge.native.gate import Explained, Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
@@ -27,9 +29,13 @@ from osmosis_bridge.native.plan import Plan, Unsupported, make_plan
 from osmosis_bridge.native.replies import StreamWriter, completion, ended_in_error
 from osmosis_bridge.native.rule import Asked
 from osmosis_bridge.native.spoken.naming import client_rows, in_words_of
-from osmosis_bridge.native.spoken.table import CHAT_ROUTE, translate
-from osmosis_bridge.native.spoken.translation import Translation
+from osmosis_bridge.native.spoken.table import CHAT_ROUTE, RESPONSES_ROUTE, translate
+from osmosis_bridge.native.spoken.translation import encode_json
 from osmosis_bridge.native.turns import prepare
+from osmosis_bridge.native.via_responses.call import ViaCall
+from osmosis_bridge.native.via_responses.choice import is_openai_s_own, why_responses
+from osmosis_bridge.native.via_responses.request import say_as_responses
+from osmosis_bridge.native.written import Written
 from osmosis_bridge.redact import Redactor
 
 _PATTERN_S: Final = 30.0
@@ -73,7 +79,7 @@ class Lane:
         self._ready = asyncio.Event()
         self._patterns: dict[bool, tuple[float, Pattern]] = {}
         self._embeddings = Embeddings(self.failure)
-        self._addresses: dict[bool, tuple[float, Pattern]] = {}
+        self._addresses: dict[tuple[str, bool], tuple[float, Pattern]] = {}
 
     def start(self) -> None:
         """Begin to load LiteLLM, in a thread; calls wait for it."""
@@ -107,7 +113,7 @@ class Lane:
         call = await self._prepare(body, rollout_id, spoken, explain=True)
         return await call.explain()
 
-    async def open(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> AnyCall:
+    async def open(self, body: bytes, rollout_id: str, spoken: Spoken = CHAT) -> Call:
         """Send a call; its reply is read from what is returned, which must be closed."""
         call = await self._prepare(body, rollout_id, spoken, explain=False)
         try:
@@ -117,20 +123,24 @@ class Lane:
             raise
         return call
 
-    async def _prepare(self, body: bytes, rollout_id: str, spoken: Spoken, *, explain: bool) -> AnyCall:
+    async def _prepare(self, body: bytes, rollout_id: str, spoken: Spoken, *, explain: bool) -> Call:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"the request body is not a JSON object ({error})", code="invalid_json") from None
         loaded = await self._library()
-        if spoken.route in loaded.family.speaks:
-            address = address_of(spoken.route, self.address)
-            return DirectCall(address, self.unreachable, body, spoken.headers)
+        if spoken.route in loaded.speaks:
+            return DirectCall(self._address_of(spoken.route), self.unreachable, body, spoken.headers)
         if spoken.route == EMBEDDINGS_ROUTE:
             return self._embeddings.prepare(loaded, fields, self._common(), explain=explain)
         translation = None if spoken.route == CHAT_ROUTE else translate(spoken.route, fields)
+        said = fields if translation is None else translation.request
+        written = Written(fields, said, rollout_id, translation)
         with in_words_of(translation):
-            return self._planned(loaded, fields, rollout_id, translation, explain=explain)
+            why = await self._why_responses(loaded, said, explain=explain)
+            if why is not None:
+                return self._via_responses(loaded, written, why)
+            return self._planned(loaded, written, explain=explain)
 
     async def _library(self) -> LiteLLM:
         await self.loaded()
@@ -142,20 +152,31 @@ class Lane:
             )
         return self._loaded
 
-    def _planned(
-        self,
-        loaded: LiteLLM,
-        written: Mapping[str, Json],
-        rollout_id: str,
-        translation: Translation | None,
-        *,
-        explain: bool,
-    ) -> NativeCall:
-        fields = written if translation is None else translation.request
+    async def _why_responses(
+        self, loaded: LiteLLM, fields: Mapping[str, Json], *, explain: bool
+    ) -> str | None:
+        backend = loaded.backend
+        why = why_responses(backend, fields)
+        if why is None or backend.forced or backend.only or backend.provider != "openai":
+            return why
+        address = await self.address(RESPONSES_ROUTE, stream=False, explain=explain)
+        return why if is_openai_s_own(address.url) else None
+
+    def _via_responses(self, loaded: LiteLLM, written: Written, why: str) -> ViaCall:
+        messages = self._memory.restore(written.rollout_id, written.fields.get("messages"))
+        via = say_as_responses({**written.fields, "messages": messages}, loaded.model, why)
+        via.keep = functools.partial(self.remember, written.rollout_id)
+        direct = DirectCall(self._address_of(RESPONSES_ROUTE), self.unreachable, encode_json(via.request), {})
+        return ViaCall(direct, via, written)
+
+    def _planned(self, loaded: LiteLLM, written: Written, *, explain: bool) -> NativeCall:
+        fields = written.fields
         asked = Asked(fields, loaded.model, loaded.provider, loaded.supported, loaded.reserved)
         plan = make_plan(fields, loaded.family, asked)
         try:
-            prepared = prepare(self._memory.restore(rollout_id, fields.get("messages")), loaded.family)
+            prepared = prepare(
+                self._memory.restore(written.rollout_id, fields.get("messages")), loaded.family
+            )
         except Unsupported as refusal:
             raise Unsupported(plan.refused | refusal.fields, loaded.family) from None
         mode: Mode = "explain" if explain else "relay" if loaded.family.relayed else "translate"
@@ -164,21 +185,27 @@ class Lane:
         if plan.refused and not explain:
             raise Unsupported(plan.refused, loaded.family)
         gate = Gate(mode, plan, loaded.family, prepared.messages, stream=fields.get("stream") is True)
-        return NativeCall(self, loaded, gate, plan, Written(written, fields, rollout_id, translation))
+        return NativeCall(self, loaded, gate, plan, written)
 
-    async def address(self, *, stream: bool, explain: bool = False) -> Pattern:
+    async def address(self, route: str = CHAT_ROUTE, *, stream: bool, explain: bool = False) -> Pattern:
         """Where calls go that LiteLLM does not make, and with what; asked of it by a call up to the gate.
 
         Raises `BridgeError` where it makes none. With `explain` nothing at all is sent, nor taken from earlier calls.
         """
-        made_at, pattern = self._addresses.get(stream, (0.0, None))
+        made_at, pattern = self._addresses.get((route, stream), (0.0, None))
         if pattern is not None and not explain and time.monotonic() - made_at < _PATTERN_S:
             return pattern
         loaded = await self._library()
         messages: list[dict[str, Json]] = [{"role": "user", "content": "x"}]
-        gate = Gate("explain" if explain else "learn", Plan({}, (), (), {}), loaded.family, messages)
+        nothing = Plan({}, (), (), {})
+        responses = route == RESPONSES_ROUTE
+        family = RESPONSES if responses else loaded.family
+        gate = Gate("explain" if explain else "learn", nothing, family, messages)
         try:
-            made = await loaded.complete(gate, self.kwargs(Plan({}, (), (), {}), gate, stream=stream))
+            if responses:
+                made = await loaded.respond(gate, {"input": "x", "stream": stream} | self._common())
+            else:
+                made = await loaded.complete(gate, self.kwargs(nothing, gate, stream=stream))
             if stream:
                 await anext(aiter(made), None)
         except Exception as error:
@@ -186,9 +213,12 @@ class Lane:
             if learned is None:
                 raise self.failure(error, gate) from error
             if not explain:
-                self._addresses[stream] = (time.monotonic(), learned)
+                self._addresses[route, stream] = (time.monotonic(), learned)
             return learned
         raise BridgeError("LiteLLM made no request that could be seen", code="unsupported_provider")
+
+    def _address_of(self, route: str) -> Address:
+        return address_of(route, functools.partial(self.address, route))
 
     def unreachable(self, error: httpx.TransportError) -> UpstreamFailed:
         """A fault on the way to the provider."""
@@ -235,19 +265,10 @@ class Lane:
         text = self._redactor.message(clean(str(error)))
         if gate.outgoing is None:
             refusals = () if self._loaded is None else self._loaded.refusals
-            return not_translated(error, refusals, text)
+            return not_translated(error, text, refusals)
         return UpstreamFailed(
             f"the provider's reply could not be read: {text}", code="invalid_upstream_reply"
         )
-
-
-class Written(msgspec.Struct, frozen=True):
-    """What a caller wrote, the chat request that it is, whose rollout it is of, and the translation between the two."""
-
-    by_client: Mapping[str, Json]
-    fields: Mapping[str, Json]
-    rollout_id: str
-    translation: Translation | None = None
 
 
 class NativeCall:
@@ -370,4 +391,5 @@ class NativeCall:
             await head.aclose()
 
 
-AnyCall = NativeCall | DirectCall | EmbeddingCall
+Call = NativeCall | DirectCall | ViaCall | EmbeddingCall
+"""A call by whichever way."""

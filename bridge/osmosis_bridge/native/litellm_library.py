@@ -17,9 +17,11 @@ from typing import Any, Final, cast
 
 from osmosis_bridge.native.families import family_of
 from osmosis_bridge.native.gate import GATE, Gate, Withheld, install
-from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.plan import Plan
 from osmosis_bridge.native.rule import Family
+from osmosis_bridge.native.spoken.table import RESPONSES_ROUTE
+from osmosis_bridge.native.via_responses.choice import PREFIX, Backend
 from osmosis_bridge.providers import find_wire
 
 _OURS: Final[Mapping[str, object]] = {
@@ -47,7 +49,8 @@ class LiteLLM:
 
     def __init__(self, library: ModuleType, model_path: str, api_base: str | None) -> None:
         self._library: Any = library
-        self.model, self.provider = self._found(model_path, api_base)
+        found, self.provider = self._found(model_path, api_base)
+        self.model: Final = found.removeprefix(PREFIX)
         self.family: Final[Family] = family_of(
             self.provider, self.model, speaks_openai=find_wire(self.provider) is not None
         )
@@ -57,10 +60,39 @@ class LiteLLM:
         self.supported: Final = frozenset(cast("list[str]", supported or []))
         self.reserved: Final = frozenset(cast("list[str]", library.types.utils.all_litellm_params))
         self.refusals: Final = (library.UnsupportedParamsError,)
+        responds = self.family.relayed and self._responds(api_base)
+        self.speaks: Final = self.family.speaks | ({RESPONSES_ROUTE} if responds else set[str]())
+        self.backend: Final = Backend(
+            self.model,
+            self.provider,
+            forced=responds and found != self.model,
+            only=responds and self._mode() == "responses",
+        )
 
     def _found(self, model_path: str, api_base: str | None) -> tuple[str, str]:
         model, provider, _, _ = self._library.get_llm_provider(model=model_path, api_base=api_base)
         return str(model), str(provider)
+
+    def _responds(self, api_base: str | None) -> bool:
+        """Whether LiteLLM knows the provider to have OpenAI's Responses itself."""
+        configs: Any = self._library.utils.ProviderConfigManager
+        found: object = configs.get_provider_responses_api_config(
+            provider=self.provider, model=self.model, api_base=api_base
+        )
+        return found is not None
+
+    def _mode(self) -> str:
+        """What LiteLLM's catalogue says the model is called by; empty for a model it does not know."""
+        try:
+            info = self._library.get_model_info(model=self.model, custom_llm_provider=self.provider)
+        except Exception:  # noqa: BLE001 - LiteLLM raises a bare one for a model that it does not know.
+            return ""
+        return str(as_object(info).get("mode") or "")
+
+    async def respond(self, gate: Gate, kwargs: Mapping[str, Json]) -> Json:
+        """One call of Responses behind its gate, as `complete` makes one of chat completions."""
+        GATE.set(gate)
+        return await self._library.aresponses(**kwargs)
 
     async def complete(self, gate: Gate, kwargs: Mapping[str, Json]) -> Json:
         """One completion behind its gate: LiteLLM's reply, or its stream. Raises whatever LiteLLM raises.

@@ -11,8 +11,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from osmosis_bridge.native.jsontree import MISSING, Json, Path, as_object, same
+from osmosis_bridge.native.jsontree import MISSING, Json, Path, as_items, as_object, same
 
+_OPENAI_CHOICES: Final = frozenset({"allowed_tools", "custom"})
 Act = Literal["place", "translate", "absent", "refuse"]
 Check = Literal["same", "changed", "words"]
 
@@ -200,6 +201,8 @@ def tools_at(*at: Path) -> FieldRule:
             return refuse("tools must be a list")
         if not value:
             return absent("an empty list is no tools")
+        if any("custom" in as_object(tool) for tool in as_items(value)):
+            return refuse("only functions can be sent; a custom tool is OpenAI's")
         if "tools" not in asked.supported:
             return refuse("this model takes no tools")
         return translate(*at, check="words")
@@ -208,9 +211,11 @@ def tools_at(*at: Path) -> FieldRule:
 
 
 def with_tools(rule: FieldRule, why: str = "it stands for nothing without tools") -> FieldRule:
-    """A field that needs tools; refused without, as OpenAI does."""
+    """A field that needs tools; refused without, as OpenAI does, and where it chooses in a way that is OpenAI's."""
 
     def checked(value: Json, asked: Asked) -> Rule:
+        if kind_of(value) in _OPENAI_CHOICES:
+            return refuse(f"{kind_of(value)!r} is a choice of OpenAI's; choose one function by its name")
         return rule(value, asked) if asked.fields.get("tools") else refuse(why)
 
     return checked

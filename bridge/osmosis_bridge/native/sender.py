@@ -61,7 +61,7 @@ class SpokenSender:
     `stream` is what was asked for, and decides on a body that does not say what it is.
     """
 
-    def __init__(self, sender: Sender, answer: Answer, *, stream: bool) -> None:
+    def __init__(self, sender: AnySender, answer: Answer, *, stream: bool) -> None:
         self._to = sender
         self._answer = answer
         self._asked_stream = stream

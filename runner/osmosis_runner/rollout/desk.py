@@ -238,6 +238,8 @@ class Desk:
         if seat is None:
             return
         self._registry.advance(seat.entry, status)
+        if job.passed_over is not None and job.verdict is job.passed_over:
+            job.verdict, job.condemned = None, False
         request = job.request
         limit = request.agent_timeout_sec if status is Status.RUNNING else request.grader_timeout_sec
         _disarm(seat)

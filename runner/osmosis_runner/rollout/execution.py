@@ -91,6 +91,13 @@ class Job:
     """Written by the server thread: the verdict has stood for a while and the task still runs."""
     task: asyncio.Task[None] | None = None
     """Written by the author's thread once the task runs: one that is cancelled before that would say nothing."""
+    passed_over: Verdict | None = None
+    """Written by the author's thread: the verdict that ended the workflow and not the rollout, which is graded."""
+
+    @property
+    def standing(self) -> Verdict | None:
+        """The verdict that decides how the job ends."""
+        return None if self.verdict is self.passed_over else self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Conclusion:
     label: str | None = None
     reward: float | None = None
     failure: Failure | None = None
+    overrun: Failure | None = None
+    """The workflow's time ran out, and what it had left was graded."""
 
 
 current_job: ContextVar[Job | None] = ContextVar("current_job", default=None)
@@ -115,6 +124,8 @@ class Agent:
     workflow: WorkflowSource
     grader: GraderSource
     clients: Clients
+    grade_timed_out: bool = False
+    """What a workflow that ran out of time has left is graded."""
 
     async def execute(self, job: Job) -> Conclusion:
         """Run one rollout to its end; the job's reporter hears when a phase begins."""
@@ -122,6 +133,11 @@ class Agent:
         current_job.set(job)
         job.reporter.entered(job, Status.RUNNING)
         sample, failure = await self._run(job)
+        if self._may_grade_late(job):
+            # Before the grading phase is told: from then on another verdict may come.
+            job.passed_over, failure = job.verdict, None
+            sample = sample or Sample(list(request.initial_messages))
+            _forget_cancelling()
         if failure is not None:
             return _concluded(job, sample, None, failure)
         if not request.grade or self.grader is None:
@@ -129,6 +145,13 @@ class Agent:
         job.reporter.entered(job, Status.GRADING)
         reward, failure = await self._grade(job, cast("Sample", sample))
         return _concluded(job, sample, reward, failure)
+
+    def _may_grade_late(self, job: Job) -> bool:
+        """Whether the workflow ran out of time and is graded all the same."""
+        failure = job.verdict.failure if job.verdict else None
+        if failure is None or (failure.category, failure.phase) != ("timeout", "workflow"):
+            return False
+        return self.grade_timed_out and self.grader is not None and job.request.grade
 
     async def _run(self, job: Job) -> tuple[Sample | None, Failure | None]:
         ctx = WorkflowContext(job.request, job.folder, self.clients)
@@ -192,6 +215,10 @@ async def _called(function: Callable[..., Any], ctx: WorkflowContext | GraderCon
         return await function(ctx)
     answer = await asyncio.to_thread(_called_plainly, function, ctx)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+AUTHORS_PART = _called.__code__
+"""Below a frame of this code the author's runs, and whatever is raised there is caught."""
 
 
 def _called_plainly(function: Callable[..., Any], ctx: WorkflowContext | GraderContext) -> Any:  # noqa: ANN401 - the author's answer
@@ -259,13 +286,21 @@ def _messages(raw: Sequence[object]) -> list[Message]:
 
 
 def _concluded(job: Job, sample: Sample | None, reward: float | None, failure: Failure | None) -> Conclusion:
-    label, verdict = job.request.label, job.verdict
+    label, verdict = job.request.label, job.standing
+    overrun = job.passed_over.failure if job.passed_over else None
     if verdict is not None and (failure is not None or verdict.status is Status.FAILURE):
-        return Conclusion(verdict.status, sample, label, failure=verdict.failure)
+        return Conclusion(verdict.status, sample, label, failure=verdict.failure, overrun=overrun)
     if failure is not None:
-        return Conclusion(Status.FAILURE, sample, label, failure=failure)
+        return Conclusion(Status.FAILURE, sample, label, failure=failure, overrun=overrun)
     removed = sample is not None and sample.remove_sample
-    return Conclusion(Status.SUCCESS, sample, label, reward=None if removed else reward)
+    return Conclusion(Status.SUCCESS, sample, label, reward=None if removed else reward, overrun=overrun)
+
+
+def _forget_cancelling() -> None:
+    """Make the running task one that nobody cancelled, so that time limits of the grader's own work in it."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
 
 
 def _text_of(error: BaseException) -> str:

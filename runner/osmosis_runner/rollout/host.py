@@ -44,18 +44,24 @@ STUCK_EXIT = 86
 
 
 def serve(
-    workflow: WorkflowSource, grader: GraderSource = None, *, max_concurrent: int | None = None
+    workflow: WorkflowSource,
+    grader: GraderSource = None,
+    *,
+    max_concurrent: int | None = None,
+    grade_timed_out: bool = False,
 ) -> None:
     """Serve rollouts until SIGTERM or SIGINT. Call it at the end of a rollout's entrypoint.
 
-    `max_concurrent` bounds how many run at once (None: as many as the supervisor sends). Exits the process with a
-    message when the port cannot be had.
+    `max_concurrent` bounds how many run at once, and is how many do where the run asks for no number (None: as many
+    as the supervisor sends, which is one at a time where it is not told otherwise). With
+    `grade_timed_out` a workflow that runs out of time is graded by what it has left: `ctx.messages`, or else the
+    prompt, and its artifacts. Exits the process with a message when the port cannot be had.
     """
     if max_concurrent is not None and max_concurrent < 1:
         message = f"max_concurrent must be at least 1, got {max_concurrent!r}"
         raise ValueError(message)
     settings = read_settings(os.environ, max_concurrent)
-    Host(Agent(workflow, grader, Clients()), settings).run()
+    Host(Agent(workflow, grader, Clients(), grade_timed_out), settings).run()
 
 
 def read_settings(environ: Mapping[str, str], max_concurrent: int | None) -> HostSettings:

@@ -59,12 +59,19 @@ def _trajectory(job: Job, conclusion: Conclusion, agent_version: str) -> Any:  #
         metrics=json_ready(sample.metrics) if sample else {},
         extra_fields=json_ready(sample.info) if sample else {},
         metadata=request.metadata,
-        notes=f"{conclusion.failure.phase} failed: {conclusion.failure.message}"
-        if conclusion.failure
-        else None,
+        notes=_notes(conclusion),
     )
     messages: list[Any] = json_ready(sample.messages) if sample else []
     return build_trajectory(messages, attempt, agent_version)
+
+
+def _notes(conclusion: Conclusion) -> str | None:
+    said: list[str] = []
+    if conclusion.overrun is not None:
+        said.append(f"{conclusion.overrun.message}; what it had left was graded")
+    if conclusion.failure is not None:
+        said.append(f"{conclusion.failure.phase} failed: {conclusion.failure.message}")
+    return "; ".join(said) or None
 
 
 def _whole(value: object) -> int:

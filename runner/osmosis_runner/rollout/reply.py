@@ -1,6 +1,6 @@
 """The terminal reply of `GET /rollout/{id}/result`, as bytes. Pure.
 
-`err_phase`, `err_traceback`, `blocked_ms` and `blocked_at` are ours; other supervisors ignore them.
+`err_phase`, `err_traceback`, `timed_out`, `blocked_ms` and `blocked_at` are ours; other supervisors ignore them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def encode_reply(rollout_id: str, conclusion: Conclusion) -> bytes:
     if failure is not None:
         reply["err_phase"] = failure.phase
         reply["err_traceback"] = json_ready(failure.traceback)
+    if conclusion.overrun is not None:
+        reply["timed_out"] = True
     return _encoder.encode(reply)
 
 

@@ -14,7 +14,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from osmosis_runner.rollout.execution import Job, current_job
+from osmosis_runner.rollout.author import OUR_PART
+from osmosis_runner.rollout.execution import AUTHORS_PART, Job, current_job
 from osmosis_runner.rollout.places import is_library, named_place
 
 if TYPE_CHECKING:
@@ -122,8 +123,19 @@ class Watch:
         blockage = self._blockage
         if blockage is not None and not _imports(frame):
             blockage.job, blockage.where = job, _place(frame)
-        if job.condemned:
+        if job.condemned and not _concludes(frame):
             raise asyncio.CancelledError
+
+
+def _concludes(frame: FrameType | None) -> bool:
+    """Whether the job's own task stands in our code behind the author's: what is raised there would lose its result."""
+    ours = False
+    while frame is not None:
+        if frame.f_code is AUTHORS_PART:
+            return False
+        ours = ours or frame.f_code is OUR_PART
+        frame = frame.f_back
+    return ours
 
 
 def _imports(frame: FrameType | None) -> bool:

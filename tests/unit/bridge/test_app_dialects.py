@@ -484,6 +484,21 @@ def test_a_page_of_another_origin_is_refused_in_anthropics_shape() -> None:
     assert (reply.status_code, shape_of(reply)["type"]) == (403, "permission_error")
 
 
+@EVERY
+def test_json_that_is_no_answer_is_told_in_the_words_of_the_dialect(spoken: Speech) -> None:
+    reply = Served(Answer([b'{"id":"x","object":"something.else"}'])).ask(
+        "POST", spoken.path, content=spoken.body()
+    )
+    wanted = {
+        "chat": "no completion (no list `choices`)", "completions": "no completion (no list `choices`)",
+        "responses": "no response (no list `output`) from /responses",
+        "messages": "no message (no list `content`) from /messages",
+        "embeddings": "no list of embeddings (no list `data`) from /embeddings",
+    }[spoken.name]  # fmt: skip
+    assert reply.status_code == 502
+    assert f"answered 200 with JSON that is {wanted}: " in reply.json()["error"]["message"]
+
+
 # --- other methods and places
 
 

@@ -19,6 +19,25 @@ def test_every_fault_of_the_transport_has_a_status_and_a_code(reason: Reason) ->
     assert failure.status == expected
     assert failure.code
     assert "the-secret-key" not in failure.message
+    verb = "be reached" if reason in ("connect", "tls") else "answer"
+    assert reason == "no_slot" or f"could not {verb}: it said" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("connect", "check that it runs and that the base URL (--api-base) is its own"),
+        ("tls", "http:// or https://"),
+        ("timeout_connect", "--connect-timeout-s"),
+        ("timeout_idle", "--idle-timeout-s"),
+        ("timeout_total", "--total-timeout-s"),
+        ("cut", "ask again"),
+        ("malformed", "--api-base"),
+        ("no_slot", "try again"),
+    ],
+)
+def test_a_fault_of_the_transport_ends_with_what_to_do(reason: Reason, says: str) -> None:
+    assert says in transport_failure(TransportError(reason, "x"), REDACTOR).message
 
 
 def test_a_busy_provider_is_our_own_answer_and_says_when_to_come_back() -> None:

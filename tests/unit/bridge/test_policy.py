@@ -187,6 +187,7 @@ def test_stream_is_what_the_json_boolean_says(text: str, value: bool) -> None:
 
 @pytest.mark.parametrize("value", ['"true"', '"false"', "1", "0", "null", "[]", "{}"])
 def test_stream_that_is_no_boolean_is_refused_and_never_guessed(value: str) -> None:
+    assert f", and is {value[:40]};" in refusal(f'{{"stream":{value},{HI}}}').message
     error = refusal(f'{{"stream":{value},{HI}}}')
     assert (error.param, error.code) == ("stream", "invalid_stream")
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from osmosis_bridge.errors import UpstreamFailed
-from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_json, read_failure
+from osmosis_bridge.provider_errors import error_fields, in_band_failure, no_answer_of, no_json, read_failure
 from osmosis_bridge.redact import Redactor
 
 NONE = Redactor()
@@ -238,6 +238,64 @@ def test_a_200_that_is_no_json_is_told_as_the_200_it_was() -> None:
     failure = no_json(b"<html><title>Login</title><p>please sign in</p></html>", Redactor())
     assert (failure.status, failure.code) == (502, "invalid_upstream_reply")
     assert failure.message.startswith(
-        "the provider answered 200 with something that is no JSON object: Login:"
+        "the provider answered 200 with something that is no JSON object: Login: please sign in; check that the base URL"
     )
-    assert no_json(b" \n", Redactor()).message == "the provider answered 200 with an empty body"
+    assert no_json(b" \n", Redactor()).message.startswith(
+        "the provider answered 200 with an empty body; check that"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (
+            404,
+            b"<html><title>404 Not Found</title><h1>404 Not Found</h1>nginx</html>",
+            "404: 404 Not Found nginx; ",
+        ),
+        (404, b'{"detail":"Not Found"}', "404: Not Found; "),
+        (404, b"404 page not found\n", "404: 404 page not found; "),
+        (404, b"", "404 with an empty body; "),
+        (405, b'{"detail":"Method Not Allowed"}', "405: Method Not Allowed; "),
+        (401, b'{"error":"unauthorized"}', "401: unauthorized; "),
+        (403, b"<p>Forbidden</p>", "403: Forbidden; "),
+    ],
+)
+def test_a_reply_that_says_no_more_than_its_status_is_told_with_what_to_do(
+    status: int, body: bytes, message: str
+) -> None:
+    told = read(status, body).message
+    assert told.startswith(f"the provider answered {message}check ")
+    assert ("--api-base" in told) is (status in (404, 405))
+    assert ("the key that the bridge was started with" in told) is (status in (401, 403))
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, {"error": {"message": "the model `x` does not exist"}}),
+        (401, {"error": {"message": "Incorrect API key provided"}}),
+        (500, {"detail": "Internal Server Error"}),
+    ],
+)
+def test_a_provider_that_says_what_is_wrong_is_left_to_say_it(status: int, body: dict[str, object]) -> None:
+    assert "check" not in read(status, body).message
+
+
+def test_a_long_page_leaves_room_for_what_to_do_and_no_piece_of_a_secret() -> None:
+    page = b"<p>" + b"x " * 245 + b"the-secret-key the-secret-key " + b"y" * 5000 + b"</p>"
+    told = read(404, page).message
+    assert told.endswith("often with /v1 at its end")
+    assert "the-sec" not in told
+    assert len(told) <= 1000
+
+
+def test_json_that_is_neither_an_answer_nor_an_error_is_told_as_what_it_is_not() -> None:
+    failure = no_answer_of(
+        "list of embeddings", {"id": "x", "key": "the-secret-key"}, Redactor(["the-secret-key"])
+    )
+    assert (failure.status, failure.code) == (502, "invalid_upstream_reply")
+    assert failure.message == (
+        'the provider answered 200 with JSON that is no list of embeddings: {"id": "x", "key": "[REDACTED]"};'
+        " check that the endpoint serves this path for this model"
+    )

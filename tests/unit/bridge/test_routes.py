@@ -194,13 +194,55 @@ def test_a_path_is_not_repeated_at_length_nor_with_a_secret_in_it() -> None:
         ("GET", "/v1/rollouts/r-1/close", {"POST"}),
         ("POST", "/usage", {"GET", "HEAD"}),
         ("DELETE", "/v1/models", {"GET", "HEAD"}),
-        ("OPTIONS", "/health", {"GET", "HEAD"}),
+        ("GET", "/v1/v1/messages", {"POST"}),
     ],
 )
 def test_another_method_is_a_405_that_says_which_is_right(method: str, path: str, allowed: set[str]) -> None:
     response = Served().ask(method, path)
-    assert (response.status_code, error_of(response)["code"]) == (405, "method_not_allowed")
+    assert response.status_code == 405
+    assert ("messages" in path) or error_of(response)["code"] == "method_not_allowed"
     assert set(response.headers["allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/health", "GET, HEAD, OPTIONS"), ("/v1/rollouts/r-1/messages", "POST, OPTIONS"), ("/nothing", None)],
+)
+def test_options_are_told_and_no_page_is_granted_anything(path: str, allowed: str | None) -> None:
+    response = Served().ask("OPTIONS", path, bearer=None, headers={"access-control-request-method": "POST"})
+    assert response.status_code == (404 if allowed is None else 204)
+    assert response.headers.get("allow") == allowed
+    assert not [name for name in response.headers if name.startswith("access-control-")]
+    assert Served().ask("OPTIONS", path, headers={"origin": "https://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("/v1/models", 200), ("/v1/messages", 405), ("/nothing", 404)]
+)
+def test_head_is_answered_as_get_is(path: str, status: int) -> None:
+    head, get = (Served().ask(method, path) for method in ("HEAD", "GET"))
+    assert head.status_code == get.status_code == status
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("prefix", ["/v1", "/v1/v1", "/v1/rollouts/r-1", "/v1/rollouts/r-1/v1"])
+@pytest.mark.parametrize(
+    "rest", ["/messages", "/messages/count_tokens", "/messages/batches", "/messages/batches/b/results"]
+)
+def test_around_messages_errors_have_anthropics_shape(method: str, prefix: str, rest: str) -> None:
+    for bearer, host in ((TOKEN, "127.0.0.1"), ("wrong", "127.0.0.1"), (TOKEN, "evil.example")):
+        response = Served().ask(method, prefix + rest, bearer=bearer, headers={"host": host}, content=b"{}")
+        said = response.json()
+        assert 400 <= response.status_code < 500
+        assert (said["type"], said["error"].keys()) == ("error", {"type", "message"})
+        assert response.headers["x-osmosis-error-origin"] == "bridge"
+
+
+def test_a_client_of_anthropics_reads_errors_of_any_route_in_its_shape() -> None:
+    response = Served().ask("POST", "/v1/files", headers={"anthropic-version": "2023-06-01"})
+    assert response.json()["error"]["type"] == "not_found_error"
+    assert response.json()["type"] == "error"
 
 
 def test_a_fault_within_a_route_is_one_500_without_details() -> None:

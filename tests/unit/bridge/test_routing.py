@@ -415,3 +415,19 @@ def test_what_is_accepted_as_a_base_is_an_endpoint(text: str) -> None:
     for candidate in (text, f"http://{text}", f"https://h/{text}"):
         with contextlib.suppress(RouteError):
             Endpoint.parse(read_base_url(candidate, "--api-base")[0])
+
+
+# --- OpenAI's Responses for every dialect
+
+
+def test_a_model_path_that_says_responses_is_translated() -> None:
+    route = plan("openai/responses/gpt-5.6", {"OPENAI_API_KEY": "k"})
+    assert (route.lane, route.provider, route.upstream_model) == ("native", "openai", "responses/gpt-5.6")
+    assert plan("openai/gpt-5.6", {"OPENAI_API_KEY": "k"}).lane == "wire"
+    assert plan("openrouter/responses/m", {"OPENROUTER_API_KEY": "k"}).lane == "wire"
+
+
+def test_a_model_path_that_says_responses_is_refused_on_the_wire_lane() -> None:
+    error = refusal("openai/responses/gpt-5.6", {"OPENAI_API_KEY": "k"}, lane="wire")
+    assert error.code == "native_lane_missing"
+    assert "--lane wire" in error.message

@@ -101,6 +101,10 @@ def test_a_command_to_type_next_repeats_what_is_demanded_and_how_the_model_is_re
     )  # fmt: skip
 
 
+def test_that_the_rollout_may_see_the_key_is_repeated() -> None:
+    assert repeated(flags_of("--pass-provider-key", "--rows", "0")) == ("--rows", "0", "--pass-provider-key")
+
+
 def test_a_limit_counts_from_one_and_excludes_rows() -> None:
     flags = flags_of("--limit", "3")
     check_together(flags)

@@ -214,7 +214,7 @@ def test_the_plan_leaves_out_what_was_not_given() -> None:
 def test_the_plan_says_who_decides_how_many_run_at_once() -> None:
     assert dict(plan_rows(plan(), TYPED))["In Flight"] == "up to 4"
     told = dict(plan_rows(plan(max_in_flight=1, in_flight_open=True), TYPED))
-    assert told["In Flight"] == "as many as the rollout allows"
+    assert told["In Flight"] == "as many as the rollout names, else 1"
 
 
 def test_the_plan_says_what_is_pending_and_what_is_kept() -> None:

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mock_provider import MockProvider
+from osmosis_runner import live, waiting
+from osmosis_runner.dispatch import Patience
 from osmosis_runner.errors import RunnerError
+from osmosis_runner.keeper import ServerKeeper
+from osmosis_runner.launch import STOP_GRACE_S
+from osmosis_runner.live import STUBBORN_GRACE_S
 from rollouts_under_test import Watcher, make_workspace, row
 
 
@@ -45,6 +52,31 @@ def test_a_rate_limited_model_is_a_warning_and_the_run_goes_on(tmp_path: Path) -
     assert outcome.succeeded == 1
 
 
+def test_a_server_that_takes_its_time_is_told_with_what_it_printed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.05)
+    watcher = Watcher()
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row()])
+        main = tmp_path / "rollouts/t/main.py"
+        slow = 'import time; print("loading the index", flush=True); time.sleep(1)\n'
+        main.write_text(slow + main.read_text())
+        workspace.run(watcher)
+    said = [text for text in watcher.stages if text.startswith("still waiting for the rollout server")]
+    assert said[-1].endswith("of at most 90 s); its last output: loading the index")
+
+
+def test_where_no_process_can_be_found_it_is_said_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "can_find", lambda: False)
+    watcher = Watcher()
+    with MockProvider() as provider:
+        assert make_workspace(tmp_path, provider.url, [row()]).run(watcher).succeeded == 1
+    assert [warning.code for warning in watcher.warnings] == ["NO_PROCESS_TABLE"]
+
+
 def test_a_preflight_can_be_left_out(tmp_path: Path) -> None:
     with MockProvider() as provider:
         workspace = make_workspace(tmp_path, provider.url, [row()])
@@ -71,3 +103,26 @@ def test_a_fresh_start_that_cannot_begin_leaves_the_old_run_where_it_was(tmp_pat
     manifest = json.loads((workspace.run_dir() / "manifest.json").read_text())
     assert manifest["local_run_id"] == first.local_run_id
     assert {path.name for path in workspace.run_dir().parent.iterdir()} == {"r"}
+
+
+@pytest.mark.parametrize(("mode", "grace_s"), [("stubborn", STUBBORN_GRACE_S), ("sleep", STOP_GRACE_S)])
+def test_after_a_signal_a_server_whose_rollouts_do_not_stop_is_not_waited_for_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, grace_s: float
+) -> None:
+    graces: list[float] = []
+    stop = ServerKeeper.stop
+
+    async def noted(keeper: ServerKeeper, grace_s: float = STOP_GRACE_S) -> None:
+        graces.append(grace_s)
+        await stop(keeper, grace_s)
+
+    class Stopper(Watcher):
+        def item_finished(self, item: Any, progress: Any) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ServerKeeper, "stop", noted)
+    with MockProvider() as provider:
+        workspace = make_workspace(tmp_path, provider.url, [row(), row(mode=mode, arg=60)], batch_size=2)
+        workspace.patience = Patience(cancel_grace=5.0 if mode == "sleep" else 0.5)
+        assert workspace.run(Stopper()).pending == 1
+    assert graces == [grace_s]

@@ -35,12 +35,6 @@ def test_marked_processes_are_found_in_any_session_and_killed() -> None:
     other.wait()
 
 
-def test_nothing_is_found_where_there_is_no_proc(tmp_path: object) -> None:
-    from pathlib import Path
-
-    assert marked("x", Path(str(tmp_path)) / "missing") == []
-
-
 def test_orphans_come_to_us_while_we_adopt() -> None:
     # A shell that leaves a child behind: without adoption it would be the system's.
     with adopting():

@@ -95,3 +95,16 @@ def test_a_bridge_that_died_is_named() -> None:
 def test_an_endpoint_nobody_listens_at_is_down_and_not_busy() -> None:
     found: list[Any] = [judge(failed(502, "upstream_unreachable")).verdict, judge(failed(429)).verdict]
     assert found == ["down", "busy"]
+
+
+def test_a_model_that_is_silent_is_asked_once_and_the_limit_and_the_way_round_it_are_named() -> None:
+    sidecar = FakeSidecar(TransportError("timeout_total", "no whole reply"), GOOD)
+    with pytest.raises(PreflightError, match=r"within 120 s.*--skip-preflight"):
+        asyncio.run(check_model(cast("Sidecar", sidecar), "openai/x"))
+    assert len(sidecar.asked) == 1
+
+
+def test_all_tries_together_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "RETRY_DELAYS_S", (1000.0,))
+    with pytest.raises(PreflightError):
+        check(failed(503), GOOD)

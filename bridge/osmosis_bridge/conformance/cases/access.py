@@ -239,6 +239,15 @@ async def _surface(stage: Stage) -> Fault | None:
     return None
 
 
+async def _options(stage: Stage) -> Fault | None:
+    """An answer without a body that names the methods, with and without a bearer, and no call of the provider."""
+    for path, method in ((CHAT, "POST"), ("/v1/rollouts/{rollout}/messages", "POST"), ("/health", "GET")):
+        reply = await stage.get(path, method="OPTIONS", auth="")
+        if reply.status not in {200, 204} or method not in (reply.header("allow") or "") or reply.body:
+            return Fault(f"{path}: allow: {method}", f"{reply.header('allow')}; {brief(reply)}")
+    return None
+
+
 def _origin_bridge(seen: Seen) -> Fault | None:
     return header_is("x-osmosis-error-origin", "bridge")(seen)
 
@@ -266,6 +275,7 @@ PATHS = (
     path_case("C-head", "HEAD on the chat path is no 500", "HEAD", CHAT, 405),
     exchange("C-path-rollout", "the path with a rollout id answers", Ask(path="/v1/rollouts/{rollout}/chat/completions"), OK, says("hello"), _by_path, called(1), scope="ours"),
     exchange("C-origin-bridge", "an error of the bridge says that it is the bridge's", Ask(raw=b"{"), OK, status(400), _origin_bridge, scope="ours"),
+    Case("C-options", "OPTIONS says which methods a path has", _options, "ours"),
     Case("C-surface", "health, models and usage answer as promised", _surface, "ours"),
     Case("C-unknown-rollout", "totals of a rollout that never called", _unknown_rollout, "ours"),
 )  # fmt: skip

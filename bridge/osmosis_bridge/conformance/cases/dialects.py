@@ -251,6 +251,25 @@ def anthropic_headers(seen: Seen) -> Fault | None:
     return Fault("the client's key stays", "it went out") if b"client-key-canary" in call.head else None
 
 
+BESIDE = (
+    ("count-tokens", "POST", "/v1/messages/count_tokens", 404),
+    ("count-tokens-rollout", "POST", "/v1/rollouts/{rollout}/v1/messages/count_tokens", 404),
+    ("batches", "GET", "/v1/messages/batches", 404),
+    ("get", "GET", "/v1/messages", 405),
+    ("put-rollout", "PUT", "/v1/rollouts/{rollout}/messages", 405),
+)
+
+
+def beside_messages(case_id: str, word: str, method: str, path: str, code: int) -> Case:
+    """What is not served around /messages is told in the shape that its clients read, and says what to do."""
+    says = ("max_tokens 1",) if "count" in word else ("POST",) if code == 405 else ("/v1/messages",)
+    ask = Ask(method=method, path=path, raw=b"" if method == "GET" else b'{"messages":[]}')
+    title = f"{method} {path} is a {code} in Anthropic's shape"
+    return ours_only(
+        case_id, title, ask, plain(M_BODY), status(code), anthropic_error, error_says(*says), not_called
+    )
+
+
 PLAIN = (
     *(fields_case(dialect) for dialect in BODIES),
     *(ours_only(f"T-{dialect}", f"/{dialect}: a plain reply arrives as it was, under the client's name", asking(dialect), plain(body), as_it_was(body), path_kept(dialect)) for dialect, body in BODIES.items()),
@@ -262,6 +281,7 @@ PLAIN = (
     ours_only("E-messages-shape", "/messages: errors have Anthropic's shape, the bridge's own too", Ask(raw=b'{"model":7}', path="/v1/messages"), plain(M_BODY), status(400), anthropic_error),
     ours_only("E-messages-upstream-shape", "/messages: and the provider's", asking("messages"), plain('{"type":"error","error":{"type":"overloaded_error","message":"boom-7"}}', 529), status(529), anthropic_error, error_says("overloaded_error", "boom-7")),
     with_bearer(ours_only("E-messages-unauthorised", "/messages: a wrong bearer is told in Anthropic's shape", Ask(raw=b"{}", path="/v1/messages", auth="Bearer wrong-bearer-1"), plain(M_BODY), status(401), anthropic_error, not_called)),
+    *(beside_messages(f"E-messages-{word}", word, method, path, code) for word, method, path, code in BESIDE),
     ours_only("E-responses-shape", "/responses: errors have OpenAI's shape", asking("responses"), plain('{"detail":"boom-7"}', 422), status(422), full_error, error_says("boom-7")),
     ours_only("E-responses-failed", "/responses: a response that failed is no 200", asking("responses"), plain(FAILED_RESPONSE), status_between(400, 599), error_says("boom-7")),
     ours_only("U-responses", "/responses: input, output, cached and reasoning tokens are counted", asking("responses"), plain(response()), status(200), counted(7, 3, 10)),

@@ -65,3 +65,7 @@ MISTRAL: Final = msgspec.structs.replace(
     speaks=frozenset({"/embeddings"}),
     rules=_ONE_LIMIT | {"seed": placed("random_seed"), "tool_choice": _mistral_tool_choice},
 )
+RESPONSES: Final = msgspec.structs.replace(
+    CHAT, name="responses", calls=r"/responses", messages_at=("input",)
+)
+"""OpenAI's Responses, where a provider has it: for the addresses of calls alone, whose bodies LiteLLM never sees."""

@@ -16,8 +16,9 @@ from typing import Final, cast
 
 import msgspec
 
-from osmosis_bridge.call import Admitted, Usage
+from osmosis_bridge.call import Admitted, Outcome, Usage
 from osmosis_bridge.dialects.chat import CHAT_DIALECT
+from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.spoken.translation import Translation, encode_json
@@ -27,7 +28,12 @@ from osmosis_bridge.usage import read_usage
 
 
 class Answer:
-    """The answer to one translated call; `ended` turns true when nothing of its stream can follow."""
+    """The answer to one translated call; `ended` turns true when nothing of its stream can follow.
+
+    `dialect` is the one in which the answer comes.
+    """
+
+    dialect: Dialect = CHAT_DIALECT
 
     def __init__(self, translation: Translation, redactor: Redactor) -> None:
         self._translation = translation
@@ -35,7 +41,7 @@ class Answer:
         model = str(translation.request.get("model", ""))
         admitted = Admitted(model, encode_json(model), True, True, b"", (), ())
         self._admitted: Final = admitted
-        self._stream = CHAT_DIALECT.open_stream(admitted, redactor)
+        self._stream = self.dialect.open_stream(admitted, redactor)
         self._events = EventSplitter()
         self._counted = False
 
@@ -46,15 +52,16 @@ class Answer:
 
     def whole(self, body: bytes) -> bytes:
         """A plain reply. Raises `UpstreamFailed` where it is an error or no completion."""
-        checked, outcome = CHAT_DIALECT.read_reply(body, self._admitted, self._redactor)
+        checked, outcome = self.dialect.read_reply(body, self._admitted, self._redactor)
         if outcome.status != "ok":
             raise UpstreamFailed("the provider ended the answer with an error", code=outcome.error_code)
-        found = _parsed(checked)
+        return encode_json(self._translation.reply(self._completion(parsed(checked), outcome)))
+
+    def _completion(self, found: dict[str, Json], outcome: Outcome) -> dict[str, Json]:
+        """The reply as the translation is given it."""
         usage = _with_usage(found.get("usage"), outcome.usage)
         completion = {name: value for name, value in found.items() if name != "usage"}
-        return encode_json(
-            self._translation.reply(completion if usage is None else completion | {"usage": usage})
-        )
+        return completion if usage is None else completion | {"usage": usage}
 
     def feed(self, piece: bytes) -> bytes:
         """What the client may have of a piece of a stream; raises `BrokenOff` for what ends it badly."""
@@ -71,18 +78,18 @@ class Answer:
         if self._stream.failure is not None:
             raise BrokenOff(self._stream.failure, said)
         try:
-            return said + self._counts() + self._translation.end()
+            return said + self._ending() + self._translation.end()
         except UpstreamFailed as failure:
             raise BrokenOff(failure, said) from None
 
     def _chunk(self, data: bytes) -> bytes:
-        found = _parsed(data)
+        found = parsed(data)
         if found.get("usage") is not None:
             found = found | {"usage": _with_usage(found["usage"], read_usage(encode_json(found["usage"]))[0])}
             self._counted = True
         return self._translation.chunk(found)
 
-    def _counts(self) -> bytes:
+    def _ending(self) -> bytes:
         """A chunk for usage that came elsewhere than in the chunks' own member."""
         usage = None if self._counted else self._stream.reading.outcome("ok", 200).usage
         if usage is None:
@@ -119,7 +126,7 @@ def _with_usage(given: Json, counted: Usage | None) -> Json:
     return usage
 
 
-def _parsed(data: bytes) -> dict[str, Json]:
+def parsed(data: bytes) -> dict[str, Json]:
     """The object that `data` is: the chat dialect has seen that it is one."""
     try:
         return msgspec.json.decode(data, type=dict[str, Json])

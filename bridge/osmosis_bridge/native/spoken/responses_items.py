@@ -181,8 +181,9 @@ class CallItem(Item):
         return "custom_tool_call_input" if self.custom else "function_call_arguments"
 
     def _ended(self) -> Said:
-        said = "input" if self.custom else "arguments"
-        yield f"response.{self._event}.done", self._place(**{said: "".join(self._pieces)})
+        text = "".join(self._pieces)
+        said = {"input": text} if self.custom else {"name": self._name, "arguments": text}
+        yield f"response.{self._event}.done", self._place(**said)
 
 
 class ImageItem(Item):

@@ -199,13 +199,12 @@ class ChunkWriter:
         elif kind in _ENDS:
             yield from self._finish(as_object(event.get("response")))
 
-    def end(self) -> Iterator[dict[str, Json]]:
-        """What is left to say. Raises `UpstreamFailed` where the response did not end."""
+    def end(self) -> None:
+        """The stream is over. Raises `UpstreamFailed` where the response did not end."""
         if not self._ended:
             raise UpstreamFailed(
                 "the provider's stream ended before it was complete", code="upstream_truncated"
             )
-        return iter(())
 
     def _chunk(self, delta: dict[str, Json], **more: Json) -> dict[str, Json]:
         return self._envelope | {"choices": [{"index": 0, "delta": delta, "finish_reason": None} | more]}

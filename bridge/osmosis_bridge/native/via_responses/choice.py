@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,6 +17,9 @@ from osmosis_bridge.native.jsontree import Json, as_items, as_object
 
 PREFIX: Final = "responses/"
 """Before a model's name in its path: whatever the request, it goes to Responses."""
+_ENFORCING: Final = frozenset({"openai", "azure"})
+"""The providers that refuse what is refused here."""
+_OWN_HOST: Final = "api.openai.com"
 _SERIES: Final = re.compile(r"(?:^|/)gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
 _REFUSES_TOOLS: Final = (5, 4)
 _REASONS_UNASKED: Final = (5, 5)
@@ -26,21 +30,24 @@ _TALKS: Final = re.compile(r"(?:^|/)gpt-5(?:\.\d+)?-chat")
 class Backend(msgspec.Struct, frozen=True):
     """What is known of where calls go.
 
-    `model` is its name there; `enforced` that it is OpenAI's own endpoint, or Azure's; `forced` that the model path
-    says Responses; `only` that the model has no chat completions.
+    `model` is its name there; `forced` that the model path says Responses; `only` that the model has no chat
+    completions.
     """
 
     model: str
-    enforced: bool = False
+    provider: str
     forced: bool = False
     only: bool = False
 
 
 def why_responses(backend: Backend, fields: Mapping[str, Json]) -> str | None:
-    """Why this chat request goes to Responses; None where it goes to chat completions."""
+    """Why this chat request goes to Responses, None where it goes to chat completions.
+
+    For `openai` that holds at OpenAI's own addresses, see `is_openai_s_own`; but for what is forced.
+    """
     if backend.forced:
         return "the model path says responses/"
-    if not backend.enforced:
+    if backend.provider not in _ENFORCING:
         return None
     if backend.only:
         return "this model has no chat completions"
@@ -52,6 +59,12 @@ def why_responses(backend: Backend, fields: Mapping[str, Json]) -> str | None:
     if effort == "none" or (effort is None and series < _REASONS_UNASKED):
         return None
     return "OpenAI's chat completions takes no functions while this model reasons; with reasoning_effort none it does"
+
+
+def is_openai_s_own(url: str) -> bool:
+    """Whether OpenAI itself answers there; others serve models of any name under its prefix."""
+    host = urlsplit(url).hostname or ""
+    return host == _OWN_HOST or host.endswith(f".{_OWN_HOST}")
 
 
 def reasons(model: str) -> bool:

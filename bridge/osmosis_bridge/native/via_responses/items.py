@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json, as_items, as_object
 from osmosis_bridge.native.turns import refuse_turn
 
@@ -30,10 +31,16 @@ _Reader = Callable[[dict[str, Json], str], dict[str, Json]]
 
 def input_of(messages: Json) -> list[dict[str, Json]]:
     """The items of a conversation."""
+    if not isinstance(messages, list) or not messages:
+        raise Refused(
+            "messages must be a list with at least one message", code="invalid_messages", param="messages"
+        )
     items: list[dict[str, Json]] = []
     custom: set[str] = set()
     for n, message in enumerate(as_items(messages)):
         place = f"messages[{n}]"
+        if not isinstance(message, dict):
+            raise Refused(f"{place} must be an object", code="invalid_messages", param=place)
         turn = {name: value for name, value in as_object(message).items() if value not in (None, [], "")}
         turn["content"] = as_object(message).get("content")
         role = turn.get("role")

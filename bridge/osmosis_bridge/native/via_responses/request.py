@@ -16,10 +16,12 @@ from typing import Final
 
 from osmosis_bridge.native.jsontree import Json, as_items, as_object, same
 from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.native.replies import DONE
 from osmosis_bridge.native.spoken.translation import Translation, cannot_say, encode_json
 from osmosis_bridge.native.via_responses.answer import ChunkWriter, completion_of
 from osmosis_bridge.native.via_responses.choice import reasons
 from osmosis_bridge.native.via_responses.items import input_of
+from osmosis_bridge.sse import encode_event
 
 _NO_FIELD: Final = "OpenAI's Responses has no such parameter, and chat completions does not take this request"
 _ENVELOPE: Final = frozenset({"model", "messages", "stream", "stream_options"})
@@ -44,7 +46,12 @@ _LOGPROBS: Final = "message.output_text.logprobs"
 
 
 class ViaResponses(Translation):
-    """One chat request on its way to Responses; `why` says why it goes there, `rows` what became of each field."""
+    """One chat request on its way to Responses; `why` says why it goes there, `rows` what became of each field.
+
+    `keep` is called with the assistant's message before its last bytes are given out.
+    """
+
+    keep: Callable[[Mapping[str, Json]], None] | None = None
 
     def __init__(self, said: _Said, why: str, fields: Mapping[str, Json]) -> None:
         self.request = said.request
@@ -57,23 +64,23 @@ class ViaResponses(Translation):
 
     def reply(self, completion: Mapping[str, Json]) -> dict[str, Json]:
         """A response as a chat completion."""
-        return completion_of(completion)
+        made = completion_of(completion)
+        self._keep(made["choices"][0]["message"])
+        return made
 
     def chunk(self, chunk: Mapping[str, Json]) -> bytes:
         """An event of a response as chunks."""
-        return b"".join(b"data: " + encode_json(made) + b"\n\n" for made in self._writer.take(chunk))
+        return b"".join(encode_event(encode_json(made)) for made in self._writer.take(chunk))
 
     def end(self) -> bytes:
         """What ends the stream. Raises `UpstreamFailed` where the response did not."""
-        return (
-            b"".join(b"data: " + encode_json(made) + b"\n\n" for made in self._writer.end())
-            + b"data: [DONE]\n\n"
-        )
+        self._writer.end()
+        self._keep(self._writer.message)
+        return DONE
 
-    @property
-    def message(self) -> dict[str, Json]:
-        """The assistant's message of a stream that has ended."""
-        return self._writer.message
+    def _keep(self, message: Mapping[str, Json]) -> None:
+        if self.keep is not None:
+            self.keep(message)
 
     def rows(self, fields: Mapping[str, Json]) -> tuple[FieldRow, ...]:
         """What became of each field."""

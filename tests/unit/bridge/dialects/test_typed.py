@@ -300,15 +300,18 @@ def test_a_told_error_has_the_status_its_words_stand_for(
 
 
 NO_JSON = "the provider answered 200 with something that is no JSON object"
+NO_WORD = "the provider answered 200 with JSON that is no word"
+A_BASE = "check that the base URL (--api-base) is an OpenAI-compatible API's, often with /v1 at its end"
+A_PATH = "check that the endpoint serves this path for this model"
 
 
 @pytest.mark.parametrize(
     ("body", "status", "code", "message"),
     [
-        (b"", 502, "invalid_upstream_reply", "the provider answered 200 with an empty body"),
-        (b"<html><title>Bad</title></html>", 502, "invalid_upstream_reply", f"{NO_JSON}: Bad: Bad"),
-        (b"[1]", 502, "invalid_upstream_reply", f"{NO_JSON}: [1]"),
-        (b'{"odd":1}', 502, "invalid_upstream_reply", '{"odd": 1}'),
+        (b"", 502, "invalid_upstream_reply", f"the provider answered 200 with an empty body; {A_BASE}"),
+        (b"<html><title>Bad</title></html>", 502, "invalid_upstream_reply", f"{NO_JSON}: Bad; {A_BASE}"),
+        (b"[1]", 502, "invalid_upstream_reply", f"{NO_JSON}: [1]; {A_BASE}"),
+        (b'{"odd":1}', 502, "invalid_upstream_reply", f'{NO_WORD}: {{"odd": 1}}; {A_PATH}'),
         (b'{"message":"m"}', 502, "invalid_upstream_reply", "m"),
         (b'{"message":"m","code":"own"}', 502, "own", "m"),
         (b'{"error":{"message":"m"}}', 502, None, "m"),
@@ -319,5 +322,5 @@ NO_JSON = "the provider answered 200 with something that is no JSON object"
 def test_a_body_that_is_no_answer_is_the_error_it_tells_of_or_an_invalid_reply(
     body: bytes, status: int, code: str | None, message: str
 ) -> None:
-    failure = no_answer(body, REDACTOR, STATUSES)
+    failure = no_answer(body, REDACTOR, STATUSES, "word")
     assert (failure.status, failure.code, failure.message) == (status, code, message)

@@ -38,30 +38,27 @@ def test_a_fault_on_the_way_has_its_status_and_no_secret(
     assert told.message.removeprefix("the provider could not be reached: ")
 
 
-class NoSuchField(Exception):
+class Unsupported(Exception):
     pass
 
 
-class WithStatus(Exception):
-    def __init__(self, text: str, status_code: int) -> None:
-        super().__init__(text)
-        self.status_code = status_code
+class Said(Exception):
+    status_code = 500
 
 
 @pytest.mark.parametrize(
     ("error", "status", "code", "param"),
     [
-        (NoSuchField("not supported: ['seed', 'n']"), 400, "unsupported_parameter", "seed"),
-        (NoSuchField("not supported"), 400, "unsupported_parameter", None),
-        (ValueError("No module named 'google'"), 501, "google_auth_missing", None),
-        (WithStatus("odd", 401), 401, "no_credentials", None),
-        (ValueError("Missing Gemini API key"), 401, "no_credentials", None),
-        (WithStatus("odd", 422), 400, "not_translatable", None),
-        (WithStatus("odd", 500), 500, "native_lane_failed", None),
+        (Unsupported("m does not support parameters: ['seed']"), 400, "unsupported_parameter", "seed"),
+        (Unsupported("no names"), 400, "unsupported_parameter", None),
+        (ImportError("No module named 'google'"), 501, "google_auth_missing", None),
+        (ValueError("Missing Anthropic API Key"), 401, "no_credentials", None),
+        (ValueError("odd image"), 400, "not_translatable", None),
+        (Said("it broke"), 500, "native_lane_failed", None),
     ],
 )
-def test_why_litellm_made_no_request_is_told_by_what_can_be_done(
+def test_what_litellm_makes_no_request_of_is_told_by_whose_doing_it_is(
     error: Exception, status: int, code: str, param: str | None
 ) -> None:
-    told = not_translated(error, (NoSuchField,), "its words")
+    told = not_translated(error, "its reason", (Unsupported,))
     assert (told.status, told.code, told.param) == (status, code, param)

@@ -19,6 +19,7 @@ from osmosis_bridge.native.gate import Gate
 from osmosis_bridge.native.lane import Lane, Settings, Spoken
 from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.spoken import table
+from osmosis_bridge.native.via_responses.choice import Backend
 from osmosis_bridge.redact import Redactor
 from spoken_plainly import Plainly
 
@@ -35,6 +36,7 @@ class StandIn:
     def __init__(self, does: Callable[[Gate, Mapping[str, Any]], Any]) -> None:
         self.model, self.provider, self.family = "m", "anthropic", ANTHROPIC
         self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (NotSupported,)
+        self.speaks, self.backend = ANTHROPIC.speaks, Backend("m", "anthropic")
         self.does = does
         self.kwargs: Mapping[str, Any] = {}
 
@@ -334,7 +336,7 @@ def test_an_address_that_cannot_be_learned_says_why(does: Any, code: str) -> Non
 def test_embeddings_go_their_own_way_and_not_through_chat() -> None:
     def prepared(provider: str, model: str, family: Any = ANTHROPIC) -> Any:
         made, stand_in = lane(raises(AssertionError("no chat")))
-        stand_in.provider, stand_in.model, stand_in.family = provider, model, family
+        stand_in.provider, stand_in.model, stand_in.speaks = provider, model, family.speaks
         return asyncio.run(made._prepare(b'{"input":"a"}', "r", Spoken("/embeddings"), explain=False))
 
     assert isinstance(prepared("cohere", "embed-v4.0"), EmbeddingCall)

@@ -70,3 +70,13 @@ def test_a_field_that_needs_tools_is_refused_without() -> None:
 def test_the_kind_of_what_has_none_is_empty() -> None:
     assert kind_of({"type": "text"}) == "text"
     assert kind_of({"type": 1}) == kind_of("text") == kind_of({}) == ""
+
+
+def test_tools_and_choices_of_openai_s_alone_are_refused() -> None:
+    able = Asked({"tools": [1]}, supported=frozenset({"tools"}))
+    custom = [{"type": "custom", "custom": {"name": "sql"}}]
+    assert tools_at(("tools",))(custom, able).act == "refuse"
+    rule = with_tools(lambda value, asked: place("x"))
+    for kind in ("allowed_tools", "custom"):
+        assert rule({"type": kind}, able).act == "refuse"
+    assert rule({"type": "function", "function": {"name": "f"}}, able).act == "place"

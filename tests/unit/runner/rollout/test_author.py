@@ -10,7 +10,7 @@ from osmosis_runner.rollout.admission import RolloutRequest
 from osmosis_runner.rollout.agent import AgentWorkflow
 from osmosis_runner.rollout.author import AuthorLoop
 from osmosis_runner.rollout.clients import Clients
-from osmosis_runner.rollout.execution import Agent, Conclusion, Job, Verdict
+from osmosis_runner.rollout.execution import Agent, Conclusion, Failure, Job, Verdict
 from osmosis_runner.rollout.registry import Status
 from runner_fakes import until_true
 
@@ -121,3 +121,18 @@ def test_a_job_that_is_cancelled_before_it_began_ends_at_once() -> None:
     assert serve(check) == [("early", Status.CANCELLED)]
     assert listener.replies["early"]["status"] == "cancelled"
     assert listener.phases == []
+
+
+def test_a_cancel_that_comes_when_the_workflow_is_over_and_graded_late_does_not_hit_the_grader() -> None:
+    listener = Listener()
+    late = Verdict(Status.FAILURE, Failure("timeout", "too late", "workflow"))
+
+    async def check(author: AuthorLoop) -> None:
+        slow = job(listener, "a", 0.2)
+        author.submit(slow)
+        await until_true(lambda: slow.task)
+        slow.verdict = slow.passed_over = late
+        author.cancel(slow)
+        await until_true(lambda: "a" in listener.replies)
+
+    assert serve(check) == [("a", Status.SUCCESS)]

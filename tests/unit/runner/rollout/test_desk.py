@@ -210,6 +210,24 @@ def test_time_that_is_up_ends_a_phase_with_a_verdict() -> None:
     play(check)
 
 
+def test_the_grading_of_what_ran_out_of_time_has_its_own_limit_and_can_be_cancelled() -> None:
+    async def check(scene: Scene) -> None:
+        scene.admit("a", agent_timeout_sec=0.01, grader_timeout_sec=60)
+        job = scene.author.jobs[0]
+        scene.desk.entered(job, Status.RUNNING)
+        await until_true(lambda: job.verdict)
+        job.condemned, job.passed_over = True, job.verdict
+        scene.desk.entered(job, Status.GRADING)
+        await until_true(lambda: job.verdict is None)
+        assert not job.condemned
+        scene.cancel(ids=["a"])
+        assert job.verdict is not None
+        assert job.verdict.status is Status.CANCELLED
+        assert scene.author.cancelled == ["a", "a"]
+
+    play(check)
+
+
 def test_a_rollouts_clock_stands_still_while_another_blocks_the_loop() -> None:
     async def check(scene: Scene) -> None:
         scene.admit("a", agent_timeout_sec=0.1)

@@ -342,3 +342,87 @@ def test_every_task_of_a_rollout_knows_its_job(tmp_path: Path) -> None:
     conclusion = execute(tmp_path, run)
     assert conclusion.sample is not None
     assert conclusion.sample.messages[0]["content"] == "r1"
+
+
+TIME_IS_UP = Verdict(Status.FAILURE, Failure("timeout", "the workflow did not finish within 2 s", "workflow"))
+
+
+def overrun(tmp_path: Path, run: Any, scores: Any, *, graded_late: bool = True, **changes: Any) -> Conclusion:
+    """How a rollout ends whose workflow is still running when its time is up."""
+
+    async def main() -> Conclusion:
+        job, _ = job_of(tmp_path, **changes)
+        agent = Agent(workflow(run), grader(scores), Clients(), graded_late)
+        task = asyncio.create_task(agent.execute(job))
+        await asyncio.sleep(0.01)
+        job.verdict = TIME_IS_UP
+        task.cancel()
+        return await task
+
+    return asyncio.run(main())
+
+
+async def answers_and_goes_on(ctx: Any) -> None:
+    ctx.messages = [*ctx.prompt, ANSWER]
+    await asyncio.sleep(60)
+
+
+async def grades_with_tasks_and_limits_of_its_own(ctx: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    async with asyncio.timeout(10):
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(60))
+                group.create_task(asyncio.to_thread(boom, ctx))
+    ctx.set_reward(1.0 if ctx.sample.messages[-1] == ANSWER else 0.0)
+
+
+def test_what_a_workflow_left_when_its_time_ran_out_is_graded_where_the_author_says_so(
+    tmp_path: Path,
+) -> None:
+    conclusion = overrun(tmp_path, answers_and_goes_on, grades_with_tasks_and_limits_of_its_own)
+    assert (conclusion.status, conclusion.reward, conclusion.failure) == (Status.SUCCESS, 1.0, None)
+    assert conclusion.overrun is TIME_IS_UP.failure
+
+
+def test_a_workflow_that_left_no_message_is_graded_by_the_prompt_and_its_artifacts(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def score(ctx: Any) -> None:
+        seen.extend(ctx.sample.messages)
+        ctx.set_reward(0)
+
+    assert overrun(tmp_path, forever, score).reward == 0
+    assert seen == PROMPT
+
+
+def test_unless_the_author_says_so_a_timeout_is_a_failure(tmp_path: Path) -> None:
+    for changes in ({"graded_late": False}, {"grade": False}):
+        conclusion = overrun(tmp_path, answers_and_goes_on, lambda ctx: ctx.set_reward(1), **changes)
+        assert (conclusion.status, conclusion.failure) == (Status.FAILURE, TIME_IS_UP.failure)
+        assert conclusion.overrun is None
+
+
+def test_a_grader_that_fails_after_a_timeout_has_failed(tmp_path: Path) -> None:
+    conclusion = overrun(tmp_path, answers_and_goes_on, boom)
+    assert conclusion.failure is not None
+    assert (conclusion.status, conclusion.failure.phase) == (Status.FAILURE, "grader")
+    assert conclusion.overrun is TIME_IS_UP.failure
+
+
+def test_a_rollout_that_is_cancelled_while_it_is_graded_late_is_cancelled(tmp_path: Path) -> None:
+    async def main() -> Conclusion:
+        job, listener = job_of(tmp_path)
+        agent = Agent(workflow(forever), grader(forever), Clients(), grade_timed_out=True)
+        task = asyncio.create_task(agent.execute(job))
+        for verdict in (TIME_IS_UP, Verdict(Status.CANCELLED)):
+            await asyncio.sleep(0.01)
+            job.verdict = verdict
+            task.cancel()
+        conclusion = await task
+        assert listener.phases == [Status.RUNNING, Status.GRADING]
+        return conclusion
+
+    assert asyncio.run(main()).status is Status.CANCELLED

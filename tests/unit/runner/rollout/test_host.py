@@ -26,6 +26,9 @@ class W(AgentWorkflow):
         mode = (ctx.metadata or {}).get("mode")
         if mode == "block": time.sleep(60)
         if mode == "wait": await asyncio.sleep(60)
+        if mode == "wordy":
+            ctx.messages = [{"role": "assistant", "content": f"turn {number}"} for number in range(100_000)]
+            time.sleep(60)
         return [{"role": "assistant", "content": "done"}]
 serve(W)
 """
@@ -108,6 +111,17 @@ def test_polls_are_answered_while_a_rollout_blocks(tmp_path: Path) -> None:
         running.ask("POST", "/rollout/cancel", {"ids": ["r1"]})
         _, result = running.ask("GET", "/rollout/r2/result?wait=terminal", **blocked)
         assert (result["status"], result["err_category"]) == ("failure", "timeout")
+
+
+def test_a_rollout_that_is_broken_into_has_a_result_however_long_that_takes_to_make(tmp_path: Path) -> None:
+    with host(tmp_path) as running:
+        lease = running.admit("r1", metadata={"mode": "wordy"})
+        time.sleep(1.0)
+        running.ask("POST", "/rollout/cancel", {"ids": ["r1"]})
+        _, result = running.ask("GET", "/rollout/r1/result?wait=terminal", **lease)
+        assert result["status"] == "cancelled"
+        assert len(result["sample"]["messages"]) == 100_000
+        assert running.ask("GET", "/health")[1]["lifecycle"]["active_rollouts"] == 0
 
 
 def test_it_stops_at_once_when_idle_and_at_the_second_signal_when_not(tmp_path: Path) -> None:

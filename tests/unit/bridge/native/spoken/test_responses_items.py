@@ -86,7 +86,7 @@ def test_a_call_shows_its_arguments_once_they_are_whole():
         "output_item.done",
     ]
     assert said[0][1]["item"]["arguments"] == ""
-    assert said[3][1] == {"item_id": "fc", "output_index": 1, "arguments": "{}"}
+    assert said[3][1] == {"item_id": "fc", "output_index": 1, "name": "f", "arguments": "{}"}
     assert said[-1][1]["item"]["arguments"] == "{}"
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from osmosis_bridge.native.via_responses.choice import Backend, reasons, why_responses
+from osmosis_bridge.native.via_responses.choice import Backend, is_openai_s_own, reasons, why_responses
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 CUSTOM = [{"type": "custom", "custom": {"name": "c"}}]
 
 
 def goes_to_responses(model: str, **fields: Any) -> bool:
-    return why_responses(Backend(model, enforced=True), fields) is not None
+    return why_responses(Backend(model, "openai"), fields) is not None
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,21 @@ def test_without_functions_a_request_stays(fields: dict[str, Any]):
 
 
 def test_a_model_without_chat_completions_goes_there_always():
-    assert (
-        why_responses(Backend("o3-pro", enforced=True, only=True), {}) == "this model has no chat completions"
-    )
+    assert why_responses(Backend("o3-pro", "azure", only=True), {}) == "this model has no chat completions"
 
 
 def test_elsewhere_than_at_openai_only_the_model_path_decides():
     fields = {"tools": TOOLS, "reasoning_effort": "high"}
-    assert why_responses(Backend("gpt-5.6-sol"), fields) is None
-    assert why_responses(Backend("o3-pro", only=True), fields) is None
-    assert why_responses(Backend("anything", forced=True), {}) == "the model path says responses/"
+    assert why_responses(Backend("gpt-5.6-sol", "hosted_vllm"), fields) is None
+    assert why_responses(Backend("gpt-5.6", "azure_ai", only=True), fields) is None
+    assert why_responses(Backend("anything", "xai", forced=True), {}) == "the model path says responses/"
+
+
+def test_openai_s_own_addresses_are_known_by_their_host():
+    assert is_openai_s_own("https://api.openai.com/v1/responses")
+    assert is_openai_s_own("https://eu.api.openai.com/v1/responses")
+    assert not is_openai_s_own("https://api.openai.com.example/v1/responses")
+    assert not is_openai_s_own("http://127.0.0.1:8000/v1/responses")
 
 
 def test_which_models_reason():
