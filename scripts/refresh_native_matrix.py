@@ -9,6 +9,7 @@ would be sent, at the HTTP layer. A cell says what became of one field:
     =        stands in the outgoing body under its own name
     >path    stands there, under another name or place
     ~path    stands there with another value
+    ~path >path2   the second says where a part of it stands, such as the strict of tools
     -        left out, since leaving it out means the same
     !        refused by name, before any call
     DROP     lost without a word; no table with such a cell is kept
@@ -136,6 +137,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "thinking": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
     "tools": {"tools": _tool()},
     "tools of none": {"tools": []},
+    "tools without arguments": {"tools": _tool(parameters={"type": "object", "properties": {}})},
     "tools strict": {"tools": _tool(strict=True)},
     "tools not strict": {"tools": _tool(strict=False)},
     "tools closed": {"tools": _tool(parameters=_PARAMETERS | {"additionalProperties": False})},
@@ -298,7 +300,8 @@ async def _cell(lane: Lane, body: dict[str, Any], field: str | None) -> str:
         "value changed": f"~{row.at}",
         "left out": "-",
     }
-    return marks[row.became]
+    within = [f" >{row.at}" for row in explained.rows if row.field.startswith(f"{field}.")]
+    return marks[row.became] + "".join(within)
 
 
 def differences(before: Table, after: Table) -> list[str]:

@@ -181,11 +181,11 @@ def translated(report: ForwardingReport, status: int, answer: bytes) -> Forwardi
     found = msgspec.json.decode(answer)
     if status != 200:
         error = found["error"]
-        refused = tuple(
-            FieldReport(row.field, row.origin, "refused", before=row.before)
-            for row in report.fields
-            if row.at is not None and row.field == error.get("param")
+        sent = {row.field: row for row in report.fields if row.at is not None}
+        reasons: dict[str, str | None] = found.get("refused") or (
+            {error["param"]: None} if error.get("param") in sent else {}
         )
+        refused = tuple(_refused(name, why, sent) for name, why in reasons.items())
         return msgspec.structs.replace(
             report, lane="native", accepted=False, fields=kept_back + refused, error=error, outgoing=None
         )
@@ -202,6 +202,13 @@ def translated(report: ForwardingReport, status: int, answer: bytes) -> Forwardi
         for row in found["fields"]
     )
     return msgspec.structs.replace(report, lane="native", fields=kept_back + rows, outgoing=found["outgoing"])
+
+
+def _refused(name: str, why: str | None, sent: dict[str, FieldReport]) -> FieldReport:
+    """A field that the translator refuses, or a place within one, such as `messages[2].name`."""
+    field = sent.get(name) or sent.get(name.partition("[")[0].partition(".")[0])
+    origin: Source = "bridge" if field is None else field.origin
+    return FieldReport(name, origin, "refused", before=sent[name].before if name in sent else None, why=why)
 
 
 def _as_text(value: object) -> str | None:

@@ -283,13 +283,27 @@ def test_a_field_that_cannot_be_placed_is_refused_by_name_and_nothing_is_sent(
         ("converse", "tags", ["a"]),
         ("cohere", "logit_bias", {"1": 2}),
         ("anthropic", "response_format", {"type": "json_object"}),
-        ("gemini", "tools", [{**TOOLS[0], "function": TOOLS[0]["function"] | {"strict": True}}]),
     ):
         reply = ask(lanes, lane, **{field: value})
         error = reply.json()["error"]
         assert (reply.status_code, error["code"], error["param"]) == (400, "unsupported_parameter", field)
         assert "drop_params" not in error["message"]
+    error = ask(lanes, "anthropic", seed=7, n=2, messages=[HI | {"name": "ann"}]).json()["error"]
+    assert error["param"] == "seed"
+    assert all(name in error["message"] for name in ("seed: ", "n: ", "messages[0].name: "))
     assert provider.asked == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "mode"), [(None, "VALIDATED"), ("auto", "VALIDATED"), ("required", "ANY"), ("none", "NONE")]
+)
+def test_strict_tools_are_gemini_s_validated_calls(
+    lanes: httpx.Client, provider: NativeProviders, choice: str | None, mode: str
+) -> None:
+    strict = [{**TOOLS[0], "function": TOOLS[0]["function"] | {"strict": True}}]
+    fields: dict[str, Any] = {"tools": strict} | ({"tool_choice": choice} if choice else {})
+    assert ask(lanes, "gemini", **fields).status_code == 200
+    assert provider.calls[-1].body["toolConfig"]["functionCallingConfig"]["mode"] == mode
 
 
 def test_what_is_placed_stands_in_the_request_that_arrives(

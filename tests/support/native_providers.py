@@ -178,6 +178,9 @@ def _dialect(path: str) -> Any:
     if path.endswith("/api/show"):
         return lambda answer, asked: ("application/json", [b'{"model_info":{},"template":""}'])
     for end, say in (
+        (":batchEmbedContents", _gemini_vectors), (":embedContent", _gemini_vectors), (":predict", _vertex_vectors),
+        ("/invoke", _bedrock_vectors), ("/api/embed", _ollama_vectors), ("/embed", _cohere_vectors),
+        ("/embeddings", _openai_vectors), ("/v1/completions", _openai_text),
         ("/messages", _anthropic), (":rawPredict", _anthropic), (":streamRawPredict", _anthropic),
         (":generateContent", _gemini), (":streamGenerateContent", _gemini), ("/converse", _converse),
         ("/converse-stream", _converse), ("/chat/completions", _openai), ("/chat", _cohere),
@@ -473,6 +476,75 @@ def _openai(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
     pieces.append(chunk({}, finish))
     if answer.usage and (asked.body.get("stream_options") or {}).get("include_usage"):
         pieces.append(_event(base | {"choices": [], "usage": usage}))
+    return "text/event-stream", [*pieces, b"data: [DONE]\n\n"]
+
+
+def vector_of(text: str) -> list[float]:
+    """What every provider here makes of a text."""
+    return [float(len(text)), 0.5, -1.25]
+
+
+def _json(body: dict[str, Any], counts: dict[str, Any], answer: Answer) -> tuple[str, list[bytes]]:
+    return "application/json", [json.dumps(body | (counts if answer.usage else {})).encode()]
+
+
+def _gemini_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    counts = {"usageMetadata": {"promptTokenCount": 5}}
+    if "requests" not in asked.body:
+        text = asked.body["content"]["parts"][0]["text"]
+        return _json({"embedding": {"values": vector_of(text)}}, counts, answer)
+    texts = [item["content"]["parts"][0]["text"] for item in asked.body["requests"]]
+    return _json({"embeddings": [{"values": vector_of(text)} for text in texts]}, counts, answer)
+
+
+def _vertex_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    statistics = {"statistics": {"token_count": 5, "truncated": False}} if answer.usage else {}
+    found = [{"values": vector_of(item["content"])} | statistics for item in asked.body["instances"]]
+    return _json({"predictions": [{"embeddings": item} for item in found]}, {}, answer)
+
+
+def _bedrock_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    if "texts" in asked.body:
+        return _json({"embeddings": [vector_of(text) for text in asked.body["texts"]]}, {}, answer)
+    if "singleEmbeddingParams" in asked.body:
+        text = asked.body["singleEmbeddingParams"]["text"]["value"]
+        return _json({"embeddings": [{"embeddingType": "TEXT", "embedding": vector_of(text)}]}, {}, answer)
+    return _json({"embedding": vector_of(asked.body["inputText"])}, {"inputTextTokenCount": 5}, answer)
+
+
+def _ollama_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    found = [vector_of(text) for text in asked.body["input"]]
+    return _json({"model": "m", "embeddings": found}, {"prompt_eval_count": 5}, answer)
+
+
+def _cohere_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    found = {"id": "e-1", "embeddings": {"float": [vector_of(text) for text in asked.body["texts"]]}}
+    return _json(found, {"meta": {"billed_units": {"input_tokens": 5}}}, answer)
+
+
+def _openai_vectors(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    given = asked.body["input"]
+    texts = [given] if isinstance(given, str) else given
+    found = [
+        {"object": "embedding", "index": n, "embedding": vector_of(str(text))} for n, text in enumerate(texts)
+    ]
+    counts = {"usage": {"prompt_tokens": 5, "total_tokens": 5}}
+    return _json({"object": "list", "model": "there", "data": found, "vendor": 1}, counts, answer)
+
+
+def _openai_text(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
+    finish = answer.finish or "stop"
+    usage = {"usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}}
+    base = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "there"}
+
+    def piece(text: str, end: str | None = None) -> dict[str, Any]:
+        return base | {"choices": [{"index": 0, "text": text, "finish_reason": end, "logprobs": None}]}
+
+    if not asked.body.get("stream"):
+        return _json(piece("".join(answer.text), finish), usage, answer)
+    pieces = [_event(piece(text)) for text in answer.text] + [_event(piece("", finish))]
+    if answer.usage and (asked.body.get("stream_options") or {}).get("include_usage"):
+        pieces.append(_event(base | {"choices": []} | usage))
     return "text/event-stream", [*pieces, b"data: [DONE]\n\n"]
 
 

@@ -20,8 +20,10 @@ import msgspec
 from osmosis_bridge.departure import watched
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.embeddings.call import EmbeddingCall
 from osmosis_bridge.native.gate import Explained
 from osmosis_bridge.native.lane import Call, Lane, NativeCall, Spoken
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.sender import JSON_TYPE, SSE_TYPE, AnySender, Headers, Sender, SpokenSender
 from osmosis_bridge.native.spoken.answer import Answer
 from osmosis_bridge.native.spoken.table import ROUTES
@@ -97,7 +99,14 @@ class NativeApp:
     async def _explain(
         self, route: str, headers: dict[bytes, bytes], receive: Receive, sender: Sender
     ) -> None:
-        explained = await self._lane.explain(await _body(receive), _rollout(headers), Spoken(route, headers))
+        spoken = Spoken(route, headers)
+        try:
+            explained = await self._lane.explain(await _body(receive), _rollout(headers), spoken)
+        except Unsupported as refusal:
+            told = msgspec.json.decode(refusal.body()) | {"refused": refusal.fields}
+            body = self._redactor.scrub(msgspec.json.encode(told))
+            await sender.whole(refusal.status, [JSON_TYPE], body)
+            return
         await sender.whole(200, [JSON_TYPE], self._redactor.scrub(msgspec.json.encode(_report(explained))))
 
     async def _complete(
@@ -122,7 +131,7 @@ class NativeApp:
 
 
 async def _answer(call: Call, sender: AnySender) -> None:
-    if isinstance(call, DirectCall | ViaCall):
+    if isinstance(call, DirectCall | EmbeddingCall | ViaCall):
         await _relay(call.relayed, sender)
     elif (relayed := call.relayed) is not None:
         await _relay(relayed, sender)

@@ -21,6 +21,7 @@ from osmosis_bridge.native.outgoing import FieldRow
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
+_CHAT_ROUTE: Final = "/chat/completions"
 _VERSION: Final = b"anthropic-version"
 _BETAS: Final = b"anthropic-beta"
 _BESIDE: Final = ("anthropic_version",)
@@ -81,6 +82,20 @@ class DirectCall:
         """Let go of the provider's connection."""
         if self._reply is not None:
             await self._reply.aclose()
+
+
+def address_of(route: str, chat: Address) -> Address:
+    """Where calls of another route go, at a provider whose chat completions are OpenAI's: beside those."""
+
+    async def address(*, stream: bool, explain: bool = False) -> Pattern:
+        pattern = await chat(stream=stream, explain=explain)
+        url = httpx.URL(pattern.url)
+        if not url.path.endswith(_CHAT_ROUTE):
+            return pattern
+        beside = url.copy_with(path=url.path.removesuffix(_CHAT_ROUTE) + route)
+        return msgspec.structs.replace(pattern, url=str(beside))
+
+    return address
 
 
 def direct_request(pattern: Pattern, body: bytes, headers: Mapping[bytes, bytes]) -> httpx.Request:

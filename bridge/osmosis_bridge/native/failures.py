@@ -11,13 +11,13 @@ from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
 from osmosis_bridge.native.plan import CODE
 from osmosis_bridge.redact import Redactor
 
+_NAMES: Final = re.compile(r"\['([^\]]*)'\]")
+_NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
+_NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception): (?:litellm\.\w+: )?")
 _ADVICE: Final = re.compile(
     r"(?i)[^.;\n]*\.?(?:drop_params|allowed_openai_params|modify_params)[^.;\n]*[.;]?"
 )
-_NAMES: Final = re.compile(r"\['([^\]]*)'\]")
-_NO_KEY: Final = re.compile(r"(?i)\bmissing [\w ]*(?:key|credentials|token|jwt)\b")
-_NO_GOOGLE: Final = re.compile(r"No module named 'google'|Google Cloud SDK not found")
 
 
 def clean(text: str) -> str:

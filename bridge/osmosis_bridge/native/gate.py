@@ -25,7 +25,7 @@ from osmosis_bridge.errors import BridgeError
 from osmosis_bridge.native.arrival import check_sent, turns_row
 from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.outgoing import FieldRow, not_a_call, settle
-from osmosis_bridge.native.plan import Plan
+from osmosis_bridge.native.plan import Plan, Unsupported
 from osmosis_bridge.native.restate import CohereLines
 from osmosis_bridge.native.rule import Family
 from osmosis_bridge.native.witness import Witness, with_empty_usage
@@ -76,7 +76,7 @@ class Gate:
         self.mode: Final = mode
         self._stream = stream
         self._plan = plan
-        self._family = family
+        self.family: Final = family
         self.messages: Final = messages
         self._calls = re.compile(family.calls + "$") if family.calls else None
         self.rows: list[FieldRow] = []
@@ -105,7 +105,7 @@ class Gate:
             self.failure = refusal
             raise Withheld from None
         if not _HELPFUL.search(request.url.path):
-            self.failure = not_a_call(request.url.path)
+            self.failure = self.foreign(request)
         if self.failure is not None or self.mode == "explain":
             raise Withheld
         return request
@@ -137,13 +137,10 @@ class Gate:
         if self.outgoing is not None:
             raise not_a_call(request.url.path)
         if self.mode != "translate":
-            self._made = {name: value for name, value in body.items() if name != "messages"}
+            # A copy, for what the client's fields are merged into must not reach the calls that are sent alike.
+            self._made = copy.deepcopy({name: value for name, value in body.items() if name != "messages"})
         signed = request.headers.get("authorization", "").lower().startswith(_SIGNED)
-        rows = settle(body, self._plan, self._family, signed=signed)
-        if self._family.relayed:
-            body["messages"] = self.messages
-        check_sent(self.messages, body, self._family)
-        rows.append(turns_row(self.messages, body, self._family))
+        rows = self.settled(body, signed=signed)
         request.headers["accept-encoding"] = "identity"
         request.extensions["timeout"] = dict(TIMEOUTS)
         sent = request if signed else _with_body(request, body)
@@ -151,6 +148,28 @@ class Gate:
         if self.mode in ("explain", "learn"):
             raise Withheld
         return sent
+
+    def settled(self, body: dict[str, Json], *, signed: bool) -> list[FieldRow]:
+        """Complete the body and look through it; raises `Unsupported` with all that does not stand in it."""
+        refused: dict[str, str] = {}
+        rows: list[FieldRow] = []
+        try:
+            rows = settle(body, self._plan, self.family, signed=signed)
+        except Unsupported as refusal:
+            refused |= refusal.fields
+        if self.family.relayed:
+            body["messages"] = self.messages
+        try:
+            check_sent(self.messages, body, self.family)
+        except Unsupported as refusal:
+            refused |= refusal.fields
+        if refused:
+            raise Unsupported(refused, self.family)
+        return [*rows, turns_row(self.messages, body, self.family)]
+
+    def foreign(self, request: httpx.Request) -> BridgeError:
+        """Why a request is not sent that is no call and does not help one."""
+        return not_a_call(request.url.path)
 
     def failed(self, error: httpx.TransportError) -> Withheld:
         """Note a fault on the way to the provider; LiteLLM would try again, or call it something else."""

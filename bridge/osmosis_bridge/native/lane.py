@@ -16,14 +16,16 @@ import httpx
 import msgspec
 
 from osmosis_bridge.errors import BridgeError, Refused, UpstreamFailed
-from osmosis_bridge.native.direct import Address, DirectCall
+from osmosis_bridge.native.direct import Address, DirectCall, address_of
+from osmosis_bridge.native.embeddings.call import ROUTE as EMBEDDINGS_ROUTE
+from osmosis_bridge.native.embeddings.call import EmbeddingCall, Embeddings
 from osmosis_bridge.native.failures import clean, not_translated, transport_failure
 from osmosis_bridge.native.families.chat import RESPONSES
 from osmosis_bridge.native.gate import Explained, Gate, Mode, Pattern, Withheld
 from osmosis_bridge.native.jsontree import Json, as_object
 from osmosis_bridge.native.litellm_library import LiteLLM, load, rehearse
 from osmosis_bridge.native.memory import ReasoningMemory
-from osmosis_bridge.native.plan import Plan, make_plan
+from osmosis_bridge.native.plan import Plan, Unsupported, make_plan
 from osmosis_bridge.native.replies import StreamWriter, completion, ended_in_error
 from osmosis_bridge.native.rule import Asked
 from osmosis_bridge.native.spoken.naming import client_rows, in_words_of
@@ -76,6 +78,7 @@ class Lane:
         self._fault: str | None = None
         self._ready = asyncio.Event()
         self._patterns: dict[bool, tuple[float, Pattern]] = {}
+        self._embeddings = Embeddings(self.failure)
         self._addresses: dict[tuple[str, bool], tuple[float, Pattern]] = {}
 
     def start(self) -> None:
@@ -128,6 +131,8 @@ class Lane:
         loaded = await self._library()
         if spoken.route in loaded.speaks:
             return DirectCall(self._address_of(spoken.route), self.unreachable, body, spoken.headers)
+        if spoken.route == EMBEDDINGS_ROUTE:
+            return self._embeddings.prepare(loaded, fields, self._common(), explain=explain)
         translation = None if spoken.route == CHAT_ROUTE else translate(spoken.route, fields)
         said = fields if translation is None else translation.request
         written = Written(fields, said, rollout_id, translation)
@@ -168,9 +173,17 @@ class Lane:
         fields = written.fields
         asked = Asked(fields, loaded.model, loaded.provider, loaded.supported, loaded.reserved)
         plan = make_plan(fields, loaded.family, asked)
-        prepared = prepare(self._memory.restore(written.rollout_id, fields.get("messages")), loaded.family)
+        try:
+            prepared = prepare(
+                self._memory.restore(written.rollout_id, fields.get("messages")), loaded.family
+            )
+        except Unsupported as refusal:
+            raise Unsupported(plan.refused | refusal.fields, loaded.family) from None
         mode: Mode = "explain" if explain else "relay" if loaded.family.relayed else "translate"
         plan.left_out.update(prepared.left_out)
+        # To explain, the rest is looked at as well: whoever asks wants to know all that would be refused.
+        if plan.refused and not explain:
+            raise Unsupported(plan.refused, loaded.family)
         gate = Gate(mode, plan, loaded.family, prepared.messages, stream=fields.get("stream") is True)
         return NativeCall(self, loaded, gate, plan, written)
 
@@ -205,7 +218,7 @@ class Lane:
         raise BridgeError("LiteLLM made no request that could be seen", code="unsupported_provider")
 
     def _address_of(self, route: str) -> Address:
-        return functools.partial(self.address, route)
+        return address_of(route, functools.partial(self.address, route))
 
     def unreachable(self, error: httpx.TransportError) -> UpstreamFailed:
         """A fault on the way to the provider."""
@@ -265,7 +278,7 @@ class NativeCall:
         self._lane = lane
         self._loaded = loaded
         self.gate = gate
-        self._plan = plan
+        self.plan: Final = plan
         self._written = written
         self.translation: Final = written.translation
         self._made: Json = None
@@ -273,8 +286,17 @@ class NativeCall:
         self.stream = written.fields.get("stream") is True
 
     async def explain(self) -> Explained:
-        """What would be sent. Raises `BridgeError`."""
-        await self.open()
+        """What would be sent. Raises `BridgeError`, which names all that is refused."""
+        with in_words_of(self.translation):
+            try:
+                await self._open()
+            except Unsupported:
+                raise
+            except BridgeError:
+                # Without the fields that are refused anyway, LiteLLM may find nothing that it can translate.
+                if self.plan.refused:
+                    raise Unsupported(self.plan.refused, self.gate.family) from None
+                raise
         request = self.gate.outgoing
         if request is None:
             raise BridgeError("no request was made", code="internal_error")
@@ -298,7 +320,7 @@ class NativeCall:
             return
         try:
             self._made = await self._loaded.complete(
-                gate, self._lane.kwargs(self._plan, gate, stream=self.stream)
+                gate, self._lane.kwargs(self.plan, gate, stream=self.stream)
             )
             if self.stream:
                 self._first = await anext(aiter(self._made), None)
@@ -369,5 +391,5 @@ class NativeCall:
             await head.aclose()
 
 
-Call = NativeCall | DirectCall | ViaCall
+Call = NativeCall | DirectCall | ViaCall | EmbeddingCall
 """A call by whichever way."""

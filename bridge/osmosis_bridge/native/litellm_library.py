@@ -102,6 +102,11 @@ class LiteLLM:
         GATE.set(gate)
         return await self._library.acompletion(**kwargs)
 
+    async def embed(self, gate: Gate, kwargs: Mapping[str, Json]) -> Json:
+        """Embeddings behind their gate. Raises whatever LiteLLM raises."""
+        GATE.set(gate)
+        return await self._library.aembedding(**kwargs)
+
 
 def load(model_path: str, api_base: str | None) -> LiteLLM:
     """Load LiteLLM and set it up; takes seconds, and belongs in a thread.

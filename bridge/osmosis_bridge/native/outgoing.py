@@ -17,7 +17,6 @@ from osmosis_bridge.native.jsontree import (
     Conflict,
     Json,
     Path,
-    as_items,
     as_object,
     at,
     objects,
@@ -27,8 +26,9 @@ from osmosis_bridge.native.jsontree import (
     spelled,
     words,
 )
-from osmosis_bridge.native.plan import CODE, Placed, Plan, Wanted, unsupported
-from osmosis_bridge.native.rule import Family
+from osmosis_bridge.native.plan import CODE, Placed, Plan, Unsupported, Wanted
+from osmosis_bridge.native.rule import Check, Family
+from osmosis_bridge.native.strictness import mark_strict, wants_strict, without_strict
 
 Became = Literal["forwarded", "renamed to", "moved to", "value changed", "left out", "set by the translator"]
 
@@ -46,6 +46,7 @@ UNSAID: Final = frozenset(
     }
 )
 """Names within a JSON schema that describe and do not constrain a call; a dialect may have no place for them."""
+_DEFAULTS: Final[dict[str, Json]] = {"strict": False, "properties": {}, "required": []}
 _WRAPPERS: Final = frozenset({"json_schema", "function", "object", "true", "false"})
 
 
@@ -61,31 +62,47 @@ class FieldRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def settle(body: dict[str, Json], plan: Plan, family: Family, *, signed: bool) -> list[FieldRow]:
-    """Complete `body` in place and report on every field; raises `Refused` for the first that is lost.
+    """Complete `body` in place and report on every field; raises `Unsupported` with all that is refused or lost.
 
     `signed` says that the request carries a signature over its body, so that nothing may be put into it.
     """
-    if signed and plan.placed:
-        raise unsupported(
-            plan.placed[0].field, family, "the request is signed, and nothing can be added to it"
-        )
+    refused = dict(plan.refused) | _clashes(plan, family)
     by_itself = dict(body)
-    _check_apart(plan, family)
-    places = [_put(item, body, family) for item in plan.placed]
-    _mark_strict(body, plan, family)
-    rows = [_placed_row(item, path, body) for item, path in zip(plan.placed, places, strict=True)]
-    rows += [_wanted_row(wanted, body, family) for wanted in plan.wanted]
+    places: list[tuple[Placed, Path]] = []
+    for item in plan.placed:
+        try:
+            places.append((item, _put(item, body, family, signed=signed)))
+        except _CannotStand as reason:
+            refused.setdefault(item.field, str(reason))
+    rows: list[FieldRow] = []
+    try:
+        rows += _strict_rows(body, plan, family)
+    except _CannotStand as reason:
+        refused.setdefault("tools", str(reason))
+    for wanted in plan.wanted:
+        try:
+            rows.append(_wanted_row(wanted, body, family))
+        except _CannotStand as reason:
+            refused[wanted.field] = str(reason)
+    if refused:
+        raise Unsupported(refused, family)
+    rows = [_placed_row(item, path, body) for item, path in places] + rows
     rows += [FieldRow(name, "left out", why=why) for name, why in plan.left_out.items()]
     rows += _unasked(by_itself, rows, family)
     return rows
 
 
-def _put(item: Placed, body: dict[str, Json], family: Family) -> Path:
+class _CannotStand(Exception):
+    """A field cannot stand in the outgoing body; says why."""
+
+
+def _put(item: Placed, body: dict[str, Json], family: Family, *, signed: bool) -> Path:
+    if signed:
+        raise _CannotStand("the request is signed, and nothing can be added to it")
     try:
         return put(body, item.path, _own(item.value), override=item.override, alike=family.spellings)
     except Conflict as conflict:
-        why = f"{shown(conflict.path)} is made from the rest of the request"
-        raise unsupported(item.field, family, why) from None
+        raise _CannotStand(f"{shown(conflict.path)} is made from the rest of the request") from None
 
 
 def _own(value: Json) -> Json:
@@ -93,15 +110,17 @@ def _own(value: Json) -> Json:
     return copy.deepcopy(as_object(value)) if isinstance(value, dict) else value
 
 
-def _check_apart(plan: Plan, family: Family) -> None:
-    """Two fields of the client's that would say different things in one place: neither may win in silence."""
+def _clashes(plan: Plan, family: Family) -> dict[str, str]:
+    """Fields of the client's that say another thing than one before them in one place: neither may win in silence."""
     apart: dict[str, Json] = {}
+    found: dict[str, str] = {}
     for item in plan.placed:
         try:
             put(apart, item.path, _own(item.value), alike=family.spellings)
         except Conflict as conflict:
-            why = f"another field says something else for {shown(conflict.path)}; send one of them"
-            raise unsupported(item.field, family, why) from None
+            where = shown(conflict.path)
+            found[item.field] = f"another field says something else for {where}; send one of them"
+    return found
 
 
 def _placed_row(item: Placed, path: Path, body: dict[str, Json]) -> FieldRow:
@@ -111,10 +130,11 @@ def _placed_row(item: Placed, path: Path, body: dict[str, Json]) -> FieldRow:
         # Merged: more may stand there than we put.
         names = {spelled(as_object(found), name) for name in put_there}
         found = {name: inner for name, inner in as_object(found).items() if name in names}
-    return _row(item.field, path, item.asked, found)
+    return field_row(item.field, path, item.asked, found)
 
 
-def _row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
+def field_row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
+    """What became of a field whose `value` is `found` at `path`."""
     if not same(found, value):
         return FieldRow(field, "value changed", shown(path), value, found)
     if path == (field,):
@@ -123,12 +143,23 @@ def _row(field: str, path: Path, value: Json, found: Json) -> FieldRow:
 
 
 def _wanted_row(wanted: Wanted, body: dict[str, Json], family: Family) -> FieldRow:
+    lost: set[str] = set()
+    said_apart = wanted.field == "tools" and family.strict_mode is not None
+    value = without_strict(wanted.value) if said_apart else wanted.value
     for path in wanted.at or ((),):
         found = at(body, path) if path else _named(wanted, body)
-        if found is not MISSING and _holds(wanted, found):
-            return _row(wanted.field, path or (wanted.field,), wanted.value, found)
-    raise unsupported(
-        wanted.field, family, wanted.why or "it does not arrive in the request that would be sent"
+        if found is not MISSING and _holds(wanted.check, value, found):
+            return field_row(wanted.field, path or (wanted.field,), wanted.value, found)
+        if wanted.check == "words" and found is not MISSING:
+            lost = missing_words(value, found)
+    raise _CannotStand(wanted.why or _why_lost(lost))
+
+
+def _why_lost(lost: set[str]) -> str:
+    if lost == {"strict"}:
+        return "this model has no strict tools; leave strict out, or set it to false"
+    return "it does not arrive in the request that would be sent" + (
+        f" (missing there: {', '.join(word[:40] for word in sorted(lost)[:5])})" if lost else ""
     )
 
 
@@ -145,17 +176,17 @@ def _named(wanted: Wanted, body: dict[str, Json]) -> Json:
     return MISSING
 
 
-def _holds(wanted: Wanted, found: Json) -> bool:
-    if wanted.check == "same":
-        return same(found, wanted.value)
-    if wanted.check == "changed":
+def _holds(check: Check, value: Json, found: Json) -> bool:
+    if check == "same":
+        return same(found, value)
+    if check == "changed":
         return found is not None
-    return not missing_words(wanted.value, found)
+    return not missing_words(value, found)
 
 
 def missing_words(value: Json, found: Json) -> set[str]:
     """The names and values within `value` that `found` does not hold."""
-    return words(without_false_strict(value), UNSAID) - words(found) - _WRAPPERS - _names_of_shape(value)
+    return words(without_defaults(value), UNSAID) - words(found) - _WRAPPERS - _names_of_shape(value)
 
 
 def _names_of_shape(value: Json) -> set[str]:
@@ -167,34 +198,31 @@ def _names_of_shape(value: Json) -> set[str]:
     return added - ({"strict"} if isinstance(value, list) and wants_strict(value) else set())
 
 
-def wants_strict(tools: Json) -> bool:
-    """Whether `strict: true` stands anywhere in these tools."""
-    return any(node.get("strict") is True for node in objects(tools))
-
-
-def without_false_strict(value: Json) -> Json:
-    """`value` without `strict: false` and nulls, which say what is so anyway."""
+def without_defaults(value: Json) -> Json:
+    """`value` without nulls, `strict: false`, no properties and none that is required: what is so anyway."""
     if isinstance(value, dict):
         members = cast("dict[str, Json]", value)
         return {
-            name: without_false_strict(inner)
+            name: without_defaults(inner)
             for name, inner in members.items()
-            if inner is not None and not (name == "strict" and inner is False)
+            if inner is not None and not (name in _DEFAULTS and same(inner, _DEFAULTS[name]))
         }
     if isinstance(value, list):
-        return [without_false_strict(inner) for inner in cast("list[Json]", value)]
+        return [without_defaults(inner) for inner in cast("list[Json]", value)]
     return value
 
 
-def _mark_strict(body: dict[str, Json], plan: Plan, family: Family) -> None:
-    """Set `strict` on the tools that ask for it, where LiteLLM loses it and the dialect has it."""
-    if family.strict_tools_at is None:
-        return
-    asked = next((wanted.value for wanted in plan.wanted if wanted.field == "tools"), None)
-    strict = [node.get("name") for node in objects(asked) if node.get("strict") is True]
-    for tool in as_items(at(body, family.strict_tools_at)) if strict else ():
-        if as_object(tool).get("name") in strict:
-            tool["strict"] = True
+def _strict_rows(body: dict[str, Json], plan: Plan, family: Family) -> list[FieldRow]:
+    """What became of the `strict` of tools, where the dialect has one word for all of them."""
+    tools = next((item.value for item in (*plan.placed, *plan.wanted) if item.field == "tools"), None)
+    try:
+        said = mark_strict(body, tools, family)
+    except Conflict as conflict:
+        raise _CannotStand(f"{shown(conflict.path)} says otherwise than strict; send one of them") from None
+    if said is None:
+        return []
+    moved: Became = "moved to" if len(said.at) > 1 else "renamed to"
+    return [FieldRow("tools.strict", moved, shown(said.at), after=said.value, why=said.why)]
 
 
 def _unasked(body: dict[str, Json], rows: list[FieldRow], family: Family) -> list[FieldRow]:

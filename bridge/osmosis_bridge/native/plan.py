@@ -1,6 +1,6 @@
 """The decision on one request before LiteLLM sees it: what it is handed, what we place ourselves, what must be found.
 
-Pure. Raises `Refused` with `param` set for what cannot be sent; nothing has been sent to a provider then.
+Pure. What cannot be sent is collected, so that one refusal (`Unsupported`) names all of it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,20 @@ from osmosis_bridge.native.rule import Asked, Check, Family, Rule
 
 CODE: Final = "unsupported_parameter"
 _ENVELOPE: Final = frozenset({"model", "messages", "stream"})
+
+
+class Unsupported(Refused):
+    """What of a request cannot be sent: `fields` says why, by name or place; the first is the error's `param`."""
+
+    def __init__(self, fields: Mapping[str, str], family: Family | None = None) -> None:
+        first, *others = fields
+        dialect = "" if family is None else f" ({family.name} dialect)"
+        told = "; ".join(f"{field}: {why}" for field, why in fields.items())
+        name = f"{len(fields)} fields" if others else first
+        message = f"{name} cannot be sent to this model{dialect}: {told if others else fields[first]}"
+        super().__init__(message, code=CODE, param=first)
+        self.fields: Final = dict(fields)
+        self.family: Final = family
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -39,19 +53,13 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What happens to each field; `left_out` says by name why a field may be missing."""
+    """What happens to each field; `left_out` says by name why one may be missing, `refused` why one cannot be sent."""
 
     kwargs: dict[str, Json]
     placed: tuple[Placed, ...]
     wanted: tuple[Wanted, ...]
     left_out: dict[str, str]
-
-
-def unsupported(field: str, family: Family, why: str) -> Refused:
-    """The refusal of one field, in our words."""
-    return Refused(
-        f"{field} cannot be sent to this model ({family.name} dialect): {why}", code=CODE, param=field
-    )
+    refused: dict[str, str] = {}
 
 
 def make_plan(fields: Mapping[str, Json], family: Family, asked: Asked) -> Plan:
@@ -60,20 +68,21 @@ def make_plan(fields: Mapping[str, Json], family: Family, asked: Asked) -> Plan:
     placed: list[Placed] = []
     wanted: list[Wanted] = []
     left_out: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for name, value in fields.items():
         if name in _ENVELOPE:
             continue
         rule = family.rule(name, value, asked)
         if rule.act == "refuse":
-            raise unsupported(name, family, rule.why)
-        if rule.act == "absent":
+            refused[name] = rule.why
+        elif rule.act == "absent":
             left_out[name] = rule.why
         elif rule.act == "place":
             placed.append(Placed(name, rule.at[0], _value(rule, value), value, rule.override))
         else:
             kwargs[name] = value
             wanted.append(Wanted(name, rule.at, value, rule.check, rule.why))
-    return Plan(kwargs, tuple(placed), tuple(wanted), left_out)
+    return Plan(kwargs, tuple(placed), tuple(wanted), left_out, refused)
 
 
 def _value(rule: Rule, value: Json) -> Json:

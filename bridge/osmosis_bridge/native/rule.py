@@ -60,6 +60,18 @@ class Asked(msgspec.Struct, frozen=True):
     reserved: frozenset[str] = frozenset()
 
 
+class StrictMode(msgspec.Struct, frozen=True):
+    """Where a dialect says for all tools of a call at once that their arguments hold to their schemas.
+
+    `value` is put at `at`, also in place of one of `over`; with one of `enough` there, they hold to them anyway.
+    """
+
+    at: Path
+    value: Json
+    over: tuple[Json, ...] = ()
+    enough: tuple[Json, ...] = ()
+
+
 FieldRule = Callable[[Json, Asked], Rule]
 
 
@@ -71,7 +83,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     makes for itself. `relayed` says that the conversation goes and the reply comes as OpenAI has them. `speaks` are the
     routes of the bridge's other dialects that the provider itself speaks.
 
-    `strict_tools_at` is the list of tools on which we set `strict`, where LiteLLM loses it; `cache_mark` what a
+    `strict_tools_at` is the list of tools on which we set `strict`, where LiteLLM loses it, `strict_mode` what is set
+    where the dialect says it for all tools; `cache_mark` what a
     `cache_control` becomes; `reasoning` how an assistant's earlier reasoning is sent back: as signed blocks, by its
     signatures alone, as text, or not at all. `turn_fields` are the fields a message may have beyond those of every
     family, `part_fields` those of a content part. `spellings` says that the provider takes a name in camel case and
@@ -87,6 +100,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     relayed: bool = False
     speaks: frozenset[str] = frozenset()
     strict_tools_at: Path | None = None
+    strict_mode: StrictMode | None = None
     cache_mark: str | None = None
     reasoning: Literal["blocks", "signatures", "text", "none"] = "none"
     turn_fields: frozenset[str] = frozenset()
@@ -179,16 +193,8 @@ def usage_option(value: Json, asked: Asked) -> Rule:
     return absent("its streams always carry their usage")
 
 
-def has_strict(tools: Json) -> bool:
-    """Whether a tool asks that its arguments hold to its schema."""
-    found = [as_object(tool) for tool in as_items(tools)]
-    return any(
-        part.get("strict") is True for tool in found for part in (tool, as_object(tool.get("function")))
-    )
-
-
-def tools_at(*at: Path, strict: bool) -> FieldRule:
-    """Tools, translated; `strict` says whether the dialect keeps that word."""
+def tools_at(*at: Path) -> FieldRule:
+    """Tools, translated."""
 
     def rule(value: Json, asked: Asked) -> Rule:
         if not isinstance(value, list):
@@ -197,8 +203,6 @@ def tools_at(*at: Path, strict: bool) -> FieldRule:
             return absent("an empty list is no tools")
         if any("custom" in as_object(tool) for tool in as_items(value)):
             return refuse("only functions can be sent; a custom tool is OpenAI's")
-        if not strict and has_strict(value):
-            return refuse("this provider has no strict tools; leave strict out, or set it to false")
         if "tools" not in asked.supported:
             return refuse("this model takes no tools")
         return translate(*at, check="words")

@@ -15,7 +15,7 @@ import msgspec
 
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json, as_items, as_object, at
-from osmosis_bridge.native.plan import CODE
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.rule import Family
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -40,13 +40,13 @@ class Prepared(msgspec.Struct, frozen=True):
     left_out: dict[str, str]
 
 
-def refuse_turn(place: str, why: str) -> Refused:
+def refuse_turn(place: str, why: str) -> Unsupported:
     """The refusal of something in the conversation; `place` is such as `messages[2].name`."""
-    return Refused(f"{place} cannot be sent to this model: {why}", code=CODE, param=place)
+    return Unsupported({place: why})
 
 
 def prepare(messages: Json, family: Family) -> Prepared:
-    """The conversation as it is handed to LiteLLM; raises `Refused` naming the place."""
+    """The conversation as it is handed to LiteLLM; raises `Refused` naming the places that cannot be."""
     if not isinstance(messages, list) or not messages:
         raise Refused(
             "messages must be a list with at least one message", code="invalid_messages", param="messages"
@@ -54,10 +54,16 @@ def prepare(messages: Json, family: Family) -> Prepared:
     turns = cast("list[Json]", messages)
     if family.relayed:
         return Prepared(turns, {})
-    left_out: dict[str, str] = {}
-    return Prepared(
-        [_turn(turn, f"messages[{n}]", family, left_out) for n, turn in enumerate(turns)], left_out
-    )
+    prepared = Prepared([], {})
+    refused: dict[str, str] = {}
+    for n, turn in enumerate(turns):
+        try:
+            prepared.messages.append(_turn(turn, f"messages[{n}]", family, prepared.left_out))
+        except Unsupported as refusal:
+            refused |= refusal.fields
+    if refused:
+        raise Unsupported(refused)
+    return prepared
 
 
 def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> dict[str, Json]:

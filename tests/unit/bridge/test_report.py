@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from osmosis_bridge.policy import Policy, admit
-from osmosis_bridge.report import ForwardingReport, explain
+from osmosis_bridge.report import ForwardingReport, explain, translated
 
 POLICY = Policy("up/real")
 
@@ -123,3 +123,21 @@ def test_what_is_no_request_is_reported_as_such(body: bytes, named: list[str]) -
 
 def test_a_byte_order_mark_changes_nothing() -> None:
     assert report_on(b'\xef\xbb\xbf{"messages":[]}') == report_on(b'{"messages":[]}')
+
+
+def test_all_that_the_translator_refuses_stands_in_the_report() -> None:
+    report = report_on({"model": "m", "messages": [1], "seed": 1, "api_key": "x", "temperature": 1})
+    error = {"message": "no", "param": "seed"}
+    answer = {"error": error, "refused": {"seed": "why", "messages[0].name": "because", "odd": "so"}}
+    found = translated(report, 400, json.dumps(answer).encode())
+    assert [(row.field, row.origin, row.became, row.before, row.why) for row in found.fields] == [
+        ("api_key", "top level", "stripped as control", None, None),
+        ("seed", "top level", "refused", "1", "why"),
+        ("messages[0].name", "top level", "refused", None, "because"),
+        ("odd", "bridge", "refused", None, "so"),
+    ]
+    assert (found.accepted, found.lane, found.error) == (False, "native", error)
+    named = translated(report, 400, json.dumps({"error": error}).encode())
+    assert [row.field for row in named.fields] == ["api_key", "seed"]
+    nameless = translated(report, 503, b'{"error":{"message":"no","param":null}}')
+    assert [row.field for row in nameless.fields] == ["api_key"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from osmosis_bridge.native.families.anthropic import ANTHROPIC, VERTEX_CLAUDE
 from osmosis_bridge.native.families.bedrock import CONVERSE
@@ -25,6 +28,12 @@ _BY_PROVIDER: Final = {
     "ollama_chat": OLLAMA,
     "openai": OPENAI,
 }
+_SPEAK_LESS: Final[Mapping[str, frozenset[str]]] = {
+    "cerebras": frozenset({"/completions"}),
+    "groq": frozenset(),
+    "xai": frozenset({"/completions"}),
+}
+"""Providers with OpenAI's chat completions that have not all of its older routes."""
 _FOREIGN_ON_VERTEX: Final = (
     "meta/",
     "mistral",
@@ -53,7 +62,10 @@ def family_of(provider: str, model: str, *, speaks_openai: bool) -> Family:
     known = _BY_PROVIDER.get(provider)
     if known is not None:
         return known
-    return CHAT if speaks_openai else OTHER
+    if not speaks_openai:
+        return OTHER
+    less = _SPEAK_LESS.get(provider)
+    return CHAT if less is None else msgspec.structs.replace(CHAT, speaks=less)
 
 
 def _on_vertex(model: str) -> Family:

@@ -109,7 +109,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "top_p": placed("top_p"),
     "top_k": placed("top_k"),
     "stop": stop_at("stop_sequences"),
-    "tools": tools_at(("tools",), strict=True),
+    "tools": tools_at(("tools",)),
     "tool_choice": with_tools(_tool_choice),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,

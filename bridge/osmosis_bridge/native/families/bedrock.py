@@ -123,7 +123,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "top_p": _inference("topP"),
     "top_k": _top_k,
     "stop": _stop,
-    "tools": tools_at(("toolConfig", "tools"), strict=True),
+    "tools": tools_at(("toolConfig", "tools")),
     "tool_choice": with_tools(_tool_choice),
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,

@@ -53,12 +53,16 @@ CHAT: Final = Family(
     other=_as_it_is,
     calls=r"/chat/completions",
     relayed=True,
+    speaks=frozenset({"/embeddings", "/completions"}),
 )
 OPENAI: Final = msgspec.structs.replace(CHAT, name="openai", rules={"max_tokens": _output_limit})
-OUTPUT_LIMIT_ONLY: Final = msgspec.structs.replace(CHAT, name="chat with max_tokens", rules=_ONE_LIMIT)
+OUTPUT_LIMIT_ONLY: Final = msgspec.structs.replace(
+    CHAT, name="chat with max_tokens", rules=_ONE_LIMIT, speaks=frozenset()
+)
 MISTRAL: Final = msgspec.structs.replace(
     CHAT,
     name="mistral",
+    speaks=frozenset({"/embeddings"}),
     rules=_ONE_LIMIT | {"seed": placed("random_seed"), "tool_choice": _mistral_tool_choice},
 )
 RESPONSES: Final = msgspec.structs.replace(

@@ -10,6 +10,7 @@ from osmosis_bridge.native.rule import (
     Family,
     FieldRule,
     Rule,
+    StrictMode,
     absent,
     kind_of,
     only,
@@ -80,4 +81,5 @@ COHERE: Final = Family(
     rules=refused_unless(RULES, _NOT_THERE),
     other=_other,
     calls=r"/chat",
+    strict_mode=StrictMode(("strict_tools",), True),
 )

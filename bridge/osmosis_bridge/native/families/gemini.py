@@ -15,6 +15,7 @@ from osmosis_bridge.native.rule import (
     Family,
     FieldRule,
     Rule,
+    StrictMode,
     absent,
     kind_of,
     only,
@@ -110,7 +111,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "presence_penalty": _config("presence_penalty"),
     "logprobs": _config("responseLogprobs"),
     "top_logprobs": _top_logprobs,
-    "tools": tools_at(("tools",), strict=False),
+    "tools": tools_at(("tools",)),
     "tool_choice": with_tools(
         lambda value, asked: translate(("toolConfig", "functionCallingConfig"), check="changed")
     ),
@@ -142,4 +143,10 @@ GEMINI: Final = Family(
     turn_fields=frozenset({"thinking_blocks"}),
     part_fields=frozenset({"detail"}),
     spellings=True,
+    strict_mode=StrictMode(
+        ("toolConfig", "functionCallingConfig", "mode"),
+        "VALIDATED",
+        over=("AUTO", "MODE_UNSPECIFIED"),
+        enough=("ANY", "NONE"),
+    ),
 )

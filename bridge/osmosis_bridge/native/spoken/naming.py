@@ -13,6 +13,7 @@ import msgspec
 
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.spoken.translation import Translation
 
 _ENVELOPE = frozenset({"model", "stream"})
@@ -41,6 +42,9 @@ def in_words_of(translation: Translation | None) -> Generator[None]:
 
 
 def _renamed(refusal: Refused, param: str, sources: Mapping[str, str]) -> Refused:
+    if isinstance(refusal, Unsupported):
+        fields = {client_place(field, sources): why for field, why in refusal.fields.items()}
+        return Unsupported(fields, refusal.family)
     place = client_place(param, sources)
     message = refusal.message
     if message.startswith(param):

@@ -10,6 +10,7 @@ from typing import Final
 
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json
+from osmosis_bridge.native.spoken.completions import say_completions
 from osmosis_bridge.native.spoken.responses import translate_responses
 from osmosis_bridge.native.spoken.translation import Translation
 
@@ -20,7 +21,10 @@ RESPONSES_ROUTE: Final = "/responses"
 ROUTES: Final = (CHAT_ROUTE, RESPONSES_ROUTE, "/messages", "/completions", "/embeddings")
 """Every route that a bridge sends calls to; each is the `path` of a dialect of the bridge."""
 
-TRANSLATORS: Final[Mapping[str, Translator]] = {RESPONSES_ROUTE: translate_responses}
+TRANSLATORS: Final[Mapping[str, Translator]] = {
+    RESPONSES_ROUTE: translate_responses,
+    "/completions": say_completions,
+}
 
 
 def translate(route: str, fields: Mapping[str, Json]) -> Translation:

@@ -14,6 +14,7 @@ from osmosis_bridge.native.app import NativeApp
 from osmosis_bridge.native.gate import Explained
 from osmosis_bridge.native.lane import Spoken, Whole
 from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.redact import Redactor
 from spoken_plainly import Plainly, line
 
@@ -62,6 +63,8 @@ class Lane:
 
     async def explain(self, body: bytes, rollout_id: str, spoken: Spoken) -> Explained:
         self.asked.append((body, rollout_id, spoken.route))
+        if self.call.error is not None:
+            raise self.call.error
         request = httpx.Request(
             "POST", "https://h/p?key=s3cret&alt=sse", headers={"x-goog-api-key": "s3cret", "x-note": "n"}
         )
@@ -233,3 +236,12 @@ def test_an_error_under_http_200_is_an_error_of_the_provider_s() -> None:
     reply, _ = ask(call, "/v1/messages")
     assert (reply.status_code, reply.headers["retry-after"]) == (429, "3")
     assert reply.headers["x-osmosis-error-origin"] == "upstream"
+
+
+def test_an_explanation_of_what_is_refused_names_all_of_it() -> None:
+    call = Call()
+    call.error = Unsupported({"seed": "no such parameter", "user": "neither"})
+    reply, _ = ask(call, "/v1/explain/chat/completions")
+    assert reply.status_code == 400
+    assert reply.json()["refused"] == {"seed": "no such parameter", "user": "neither"}
+    assert reply.json()["error"]["param"] == "seed"

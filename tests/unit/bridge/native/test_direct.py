@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
-from osmosis_bridge.native.direct import DirectCall, direct_request, direct_rows
+from osmosis_bridge.native.direct import DirectCall, address_of, direct_request, direct_rows
 from osmosis_bridge.native.gate import Pattern
 
 BODY = b'{"model":"x","max_tokens":5,"top_p":0.10,"big":123456789012345678901234567890,"stream":true}'
@@ -116,3 +116,27 @@ def test_a_fault_on_the_way_is_told_in_our_words() -> None:
     with pytest.raises(BridgeError) as caught:
         asyncio.run(call(pattern(send)).open())
     assert caught.value.code == "upstream_unreachable"
+
+
+@pytest.mark.parametrize(
+    ("chat", "beside"),
+    [
+        ("https://h/v1/chat/completions", "https://h/v1/embeddings"),
+        ("https://h/deployments/a%20b/chat/completions?api-version=1", "https://h/deployments/a%20b/embeddings?api-version=1"),
+        ("https://h/v1/messages", "https://h/v1/messages"),
+    ],
+)  # fmt: skip
+def test_other_routes_of_openai_s_are_beside_its_chat_completions(chat: str, beside: str) -> None:
+    asked: list[tuple[bool, bool]] = []
+
+    async def address(*, stream: bool, explain: bool = False) -> Pattern:
+        asked.append((stream, explain))
+        return Pattern("POST", chat, [], {"model": "m"}, never)
+
+    made = asyncio.run(_pattern_of(address_of("/embeddings", address)))
+    assert (made.url, made.body) == (beside, {"model": "m"})
+    assert asked == [(True, True)]
+
+
+async def _pattern_of(address: Any) -> Pattern:
+    return await address(stream=True, explain=True)

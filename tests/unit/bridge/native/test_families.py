@@ -52,6 +52,16 @@ def test_a_model_s_dialect_is_known_by_its_provider_and_name(
     assert family_of(provider, model, speaks_openai=False) is family
 
 
+def test_what_a_provider_with_openai_s_chat_speaks_besides_is_known_by_its_name() -> None:
+    def speaks(provider: str) -> list[str]:
+        return sorted(family_of(provider, "m", speaks_openai=True).speaks)
+
+    assert speaks("newcomer") == speaks("openai") == speaks("azure") == ["/completions", "/embeddings"]
+    assert speaks("groq") == speaks("deepseek") == []
+    assert speaks("mistral") == ["/embeddings"]
+    assert speaks("cerebras") == speaks("xai") == ["/completions"]
+
+
 def test_an_unknown_provider_that_speaks_openai_s_is_relayed() -> None:
     assert family_of("newcomer", "m", speaks_openai=True) is CHAT
 

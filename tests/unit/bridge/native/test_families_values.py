@@ -37,7 +37,7 @@ def sent(family: Family, **fields: Any) -> dict[str, Any]:
     """The outgoing body of fields that are all placed by us."""
     body: dict[str, Any] = {}
     plan = planned(family, fields)
-    assert not plan.wanted
+    assert plan.refused or not plan.wanted
     settle(body, plan, family, signed=False)
     return body
 

@@ -16,7 +16,7 @@ from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.families.ollama import OLLAMA
 from osmosis_bridge.native.gate import GATE, Gate, Withheld, install
-from osmosis_bridge.native.plan import make_plan
+from osmosis_bridge.native.plan import Unsupported, make_plan
 from osmosis_bridge.native.rule import Asked, Family
 
 HI = {"role": "user", "content": "hi"}
@@ -53,6 +53,30 @@ def test_what_lost_something_is_held() -> None:
     assert held.failure.param == "messages[0].content"
     with pytest.raises(Withheld):
         held.check(request())
+
+
+def test_lost_fields_and_lost_words_are_told_together() -> None:
+    held = gate(max_tokens=9)
+    with pytest.raises(Withheld):
+        held.check(request(body={"messages": []}))
+    assert isinstance(held.failure, Unsupported)
+    assert list(held.failure.fields) == ["max_tokens", "messages[0].content"]
+
+
+def test_what_one_client_adds_does_not_reach_the_calls_that_are_sent_alike() -> None:
+    by_itself = {"messages": [HI], "usage": {"include": True}}
+
+    async def main() -> tuple[Any, Any]:
+        held = gate(CHAT, "relay", usage={"include": True, "mine": 1})
+        checked = held.check(request("https://api.example/v1/chat/completions", by_itself))
+        held.sender = lambda request: None  # type: ignore[assignment, return-value]
+        with pytest.raises(Withheld):
+            await held.take(checked, httpx.Response(200))
+        return json.loads(checked.content), held.pattern()
+
+    sent, pattern = asyncio.run(main())
+    assert sent["usage"] == {"include": True, "mine": 1}
+    assert pattern.body == {"usage": {"include": True}}
 
 
 def test_a_second_call_in_place_of_the_first_is_held() -> None:

@@ -11,9 +11,13 @@ import httpx
 import pytest
 
 from osmosis_bridge.errors import BridgeError, Refused
+from osmosis_bridge.native.direct import DirectCall
+from osmosis_bridge.native.embeddings.call import EmbeddingCall
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
+from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.gate import Gate
 from osmosis_bridge.native.lane import Lane, Settings, Spoken
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.spoken import table
 from osmosis_bridge.native.via_responses.choice import Backend
 from osmosis_bridge.redact import Redactor
@@ -22,7 +26,7 @@ from spoken_plainly import Plainly
 HI = {"role": "user", "content": "hi"}
 
 
-class Unsupported(Exception):
+class NotSupported(Exception):
     status_code = 400
 
 
@@ -31,7 +35,7 @@ class StandIn:
 
     def __init__(self, does: Callable[[Gate, Mapping[str, Any]], Any]) -> None:
         self.model, self.provider, self.family = "m", "anthropic", ANTHROPIC
-        self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (Unsupported,)
+        self.supported, self.reserved, self.refusals = frozenset({"tools"}), frozenset(), (NotSupported,)
         self.speaks, self.backend = ANTHROPIC.speaks, Backend("m", "anthropic")
         self.does = does
         self.kwargs: Mapping[str, Any] = {}
@@ -104,6 +108,25 @@ def test_an_explanation_shows_the_request_that_would_be_sent() -> None:
     assert {row.field: row.at for row in explained.rows}["user"] == "metadata.user_id"
 
 
+def test_all_that_would_be_refused_is_told_at_once() -> None:
+    def loses(gate: Gate, kwargs: Mapping[str, Any]) -> None:
+        sends(gate, {})
+
+    def refused(
+        asked: bytes, does: Callable[[Gate, Mapping[str, Any]], Any] = loses, **how: bool
+    ) -> list[str]:
+        made = lane(does)[0]
+        with pytest.raises(Unsupported) as caught:
+            asyncio.run(made.explain(asked, "r") if how else made.open(asked, "r"))
+        return list(caught.value.fields)
+
+    odd = {"messages": [HI | {"name": "n"}, {"role": "user", "content": ""}]}
+    assert refused(body(seed=1, n=2, **odd)) == ["seed", "n", "messages[0].name", "messages[1].content"]
+    assert refused(body(seed=1, n=2, max_tokens=5)) == ["seed", "n"], "nothing goes to LiteLLM"
+    assert refused(body(seed=1, max_tokens=5), explain=True) == ["seed", "max_tokens"]
+    assert refused(body(seed=1), raises(ValueError("odd")), explain=True) == ["seed"]
+
+
 @pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff", b'{"a":"\xff"}'])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     assert failure(sends, raw).code == "invalid_json"
@@ -111,7 +134,7 @@ def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
 
 def test_a_refusal_of_litellm_s_is_said_in_our_words() -> None:
     error = failure(
-        raises(Unsupported("m does not support parameters: ['top_k'], set `litellm.drop_params=True`"))
+        raises(NotSupported("m does not support parameters: ['top_k'], set `litellm.drop_params=True`"))
     )
     assert (error.status, error.code, error.param) == (400, "unsupported_parameter", "top_k")
     assert "drop_params" not in error.message
@@ -308,3 +331,15 @@ def test_an_address_that_cannot_be_learned_says_why(does: Any, code: str) -> Non
     with pytest.raises(BridgeError) as caught:
         asyncio.run(main())
     assert caught.value.code == code
+
+
+def test_embeddings_go_their_own_way_and_not_through_chat() -> None:
+    def prepared(provider: str, model: str, family: Any = ANTHROPIC) -> Any:
+        made, stand_in = lane(raises(AssertionError("no chat")))
+        stand_in.provider, stand_in.model, stand_in.speaks = provider, model, family.speaks
+        return asyncio.run(made._prepare(b'{"input":"a"}', "r", Spoken("/embeddings"), explain=False))
+
+    assert isinstance(prepared("cohere", "embed-v4.0"), EmbeddingCall)
+    assert isinstance(prepared("openai", "text-embedding-3-small", CHAT), DirectCall)
+    with pytest.raises(Refused):
+        prepared("anthropic", "m")

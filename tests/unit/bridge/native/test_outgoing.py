@@ -12,8 +12,8 @@ from osmosis_bridge.native.families.bedrock import CONVERSE
 from osmosis_bridge.native.families.cohere import COHERE
 from osmosis_bridge.native.families.gemini import GEMINI
 from osmosis_bridge.native.families.other import OTHER
-from osmosis_bridge.native.outgoing import FieldRow, missing_words, not_a_call, settle, without_false_strict
-from osmosis_bridge.native.plan import make_plan
+from osmosis_bridge.native.outgoing import FieldRow, missing_words, not_a_call, settle, without_defaults
+from osmosis_bridge.native.plan import Unsupported, make_plan
 from osmosis_bridge.native.rule import Asked, Family
 
 TOOL = {
@@ -128,6 +128,45 @@ def test_a_tool_with_an_odd_name_is_looked_for_like_any_other() -> None:
     assert body["tools"][0]["strict"] is True
 
 
+def test_all_that_cannot_stand_is_refused_at_once() -> None:
+    fields = {"seed": 1, "temperature": 0.5, "max_tokens": 9, "stop": ["A"], "guardrailConfig": {"a": "b"}}
+    with pytest.raises(Unsupported) as caught:
+        settled(CONVERSE, fields, {"inferenceConfig": {"temperature": 0.7, "maxTokens": 9}})
+    assert list(caught.value.fields) == ["seed", "temperature", "stop", "guardrailConfig"]
+    twice = {"temperature": 1, "generationConfig": {"temperature": 0.5}, "systemInstruction": {"parts": [1]}}
+    with pytest.raises(Unsupported) as caught:
+        settled(GEMINI, twice, {"system_instruction": {"parts": []}})
+    assert list(caught.value.fields) == ["generationConfig", "systemInstruction"]
+    with pytest.raises(Unsupported) as caught:
+        settled(ANTHROPIC, {"tags": ["a"], "user": "u"}, {}, signed=True)
+    assert list(caught.value.fields) == ["tags", "user"]
+
+
+def test_strict_tools_of_a_dialect_with_one_word_for_all_are_told_apart_from_the_tools() -> None:
+    strict = {"type": "function", "function": {"name": "f", "strict": True}}
+    body: dict[str, Any] = {"tools": [{"function_declarations": [{"name": "f"}]}]}
+    rows = settled(GEMINI, {"tools": [strict]}, body)
+    assert rows["tools"].became == "value changed"
+    assert rows["tools.strict"].became == "moved to"
+    assert rows["tools.strict"].at == "toolConfig.functionCallingConfig.mode"
+    assert "toolConfig" not in rows, "it is not the translator's doing"
+    body = {}
+    rows = settled(COHERE, {"tools": [strict]}, body)
+    assert (rows["tools.strict"].became, rows["tools.strict"].at) == ("renamed to", "strict_tools")
+    assert body == {"tools": [strict], "strict_tools": True}
+    with pytest.raises(Unsupported) as caught:
+        settled(COHERE, {"tools": [strict], "strict_tools": False}, {})
+    assert list(caught.value.fields) == ["tools"]
+
+
+def test_a_model_without_strict_tools_says_what_to_do() -> None:
+    strict = {"type": "function", "function": {"name": "f", "strict": True}}
+    sent = {"toolConfig": {"tools": [{"toolSpec": {"name": "f"}}]}}
+    with pytest.raises(Unsupported) as caught:
+        settled(CONVERSE, {"tools": [strict]}, sent)
+    assert "leave strict out, or set it to false" in caught.value.message
+
+
 def test_strict_is_set_on_the_tools_that_ask_for_it() -> None:
     strict = {"type": "function", "function": {**TOOL["function"], "name": "g", "strict": True}}
     body = {
@@ -151,8 +190,9 @@ def test_a_tool_that_lost_a_word_is_refused_and_titles_are_none() -> None:
         "type": "function",
         "function": {**TOOL["function"], "parameters": {"type": "object", "minProperties": 2}},
     }
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as caught:
         settled(CONVERSE, {"tools": [limited]}, sent)
+    assert "missing there: 2, minproperties" in caught.value.message
 
 
 def test_a_dialect_without_a_table_must_show_the_field_under_its_name() -> None:
@@ -163,8 +203,15 @@ def test_a_dialect_without_a_table_must_show_the_field_under_its_name() -> None:
     assert settled(OTHER, {"x_list": ["a", "b"]}, {"params": {"x_list": ["a", "b"]}})
 
 
+def test_a_tool_without_arguments_may_lose_its_empty_schema() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {}, "required": []}}}
+    assert missing_words([tool], [{"name": "f"}]) == set()
+    tool["function"]["parameters"]["required"] = ["a"]
+    assert missing_words([tool], [{"name": "f"}]) == {"required", "a"}
+
+
 def test_false_strictness_and_nulls_say_nothing() -> None:
-    assert without_false_strict([{"strict": False, "a": None, "b": {"strict": True}}]) == [
+    assert without_defaults([{"strict": False, "a": None, "b": {"strict": True}}]) == [
         {"b": {"strict": True}}
     ]
     assert missing_words([{"strict": False}], []) == set()

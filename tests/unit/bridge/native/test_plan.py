@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.families.bedrock import CONVERSE
 from osmosis_bridge.native.families.chat import CHAT
-from osmosis_bridge.native.plan import Plan, make_plan
+from osmosis_bridge.native.plan import Plan, Unsupported, make_plan
 from osmosis_bridge.native.rule import Asked, Family
 
 
@@ -33,15 +30,20 @@ def test_each_field_is_placed_translated_or_left_out() -> None:
 
 
 def test_a_field_that_cannot_be_sent_is_refused_by_name_in_our_words() -> None:
-    with pytest.raises(Refused) as caught:
-        plan(ANTHROPIC, {"logit_bias": {"1": 2}})
-    assert (caught.value.status, caught.value.code, caught.value.param) == (
-        400,
-        "unsupported_parameter",
-        "logit_bias",
-    )
-    assert "anthropic" in caught.value.message
-    assert "drop_params" not in caught.value.message
+    refusal = Unsupported(plan(ANTHROPIC, {"logit_bias": {"1": 2}, "user": "u"}).refused, ANTHROPIC)
+    assert (refusal.status, refusal.code, refusal.param) == (400, "unsupported_parameter", "logit_bias")
+    assert refusal.message.startswith("logit_bias cannot be sent to this model (anthropic dialect): ")
+
+
+def test_fields_that_cannot_be_sent_are_named_all_at_once() -> None:
+    made = plan(ANTHROPIC, {"seed": 7, "user": "u", "n": 2, "logit_bias": {}})
+    assert list(made.refused) == ["seed", "n", "logit_bias"]
+    refusal = Unsupported(made.refused, ANTHROPIC)
+    assert refusal.param == "seed"
+    assert refusal.fields == made.refused
+    assert refusal.message.startswith("3 fields cannot be sent to this model (anthropic dialect): seed: ")
+    for field, why in made.refused.items():
+        assert f"{field}: {why}" in refusal.message
 
 
 def test_no_name_of_the_client_s_reaches_litellm_but_those_it_translates() -> None:
@@ -52,6 +54,4 @@ def test_no_name_of_the_client_s_reaches_litellm_but_those_it_translates() -> No
 
 
 def test_a_reserved_name_is_refused_where_litellm_must_place_it() -> None:
-    with pytest.raises(Refused) as caught:
-        plan(CONVERSE, {"tags": ["a"]}, reserved=frozenset({"tags"}))
-    assert caught.value.param == "tags"
+    assert list(plan(CONVERSE, {"tags": ["a"]}, reserved=frozenset({"tags"})).refused) == ["tags"]

@@ -8,7 +8,6 @@ from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.rule import (
     Asked,
-    has_strict,
     kind_of,
     only,
     place,
@@ -53,21 +52,13 @@ def test_the_only_value_there_is_may_be_left_out() -> None:
     assert rule(True, NOTHING).act == "refuse"
 
 
-def test_strict_is_found_on_a_tool_in_either_place() -> None:
-    assert has_strict([{"function": {"strict": True}}])
-    assert has_strict([{"strict": True}])
-    assert not has_strict([{"function": {"strict": False}}, "odd", {"function": None}])
-    assert not has_strict("odd")
-
-
-def test_tools_are_refused_where_the_model_takes_none_or_strictness_would_be_lost() -> None:
+def test_tools_are_refused_where_the_model_takes_none() -> None:
     tools = [{"function": {"name": "f", "strict": True}}]
     able = Asked({}, supported=frozenset({"tools"}))
-    assert tools_at(("tools",), strict=False)(tools, able).act == "refuse"
-    assert tools_at(("tools",), strict=True)(tools, able).act == "translate"
-    assert tools_at(("tools",), strict=True)(tools, NOTHING).act == "refuse"
-    assert tools_at(("tools",), strict=True)([], NOTHING).act == "absent"
-    assert tools_at(("tools",), strict=True)("odd", able).act == "refuse"
+    assert tools_at(("tools",))(tools, able).act == "translate"
+    assert tools_at(("tools",))(tools, NOTHING).act == "refuse"
+    assert tools_at(("tools",))([], NOTHING).act == "absent"
+    assert tools_at(("tools",))("odd", able).act == "refuse"
 
 
 def test_a_field_that_needs_tools_is_refused_without() -> None:
@@ -84,7 +75,7 @@ def test_the_kind_of_what_has_none_is_empty() -> None:
 def test_tools_and_choices_of_openai_s_alone_are_refused() -> None:
     able = Asked({"tools": [1]}, supported=frozenset({"tools"}))
     custom = [{"type": "custom", "custom": {"name": "sql"}}]
-    assert tools_at(("tools",), strict=True)(custom, able).act == "refuse"
+    assert tools_at(("tools",))(custom, able).act == "refuse"
     rule = with_tools(lambda value, asked: place("x"))
     for kind in ("allowed_tools", "custom"):
         assert rule({"type": kind}, able).act == "refuse"

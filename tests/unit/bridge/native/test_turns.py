@@ -12,6 +12,7 @@ from osmosis_bridge.native.families.chat import CHAT
 from osmosis_bridge.native.families.cohere import COHERE
 from osmosis_bridge.native.families.gemini import GEMINI
 from osmosis_bridge.native.families.ollama import OLLAMA
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.rule import Family
 from osmosis_bridge.native.turns import parsed, prepare
 
@@ -58,6 +59,12 @@ def test_openai_s_own_goes_as_it_is() -> None:
 )  # fmt: skip
 def test_what_the_dialect_cannot_hold_is_refused_with_its_place(turn: Any, place: str) -> None:
     assert refused(ANTHROPIC, turn) == place
+
+
+def test_all_turns_that_cannot_be_sent_are_named_at_once() -> None:
+    with pytest.raises(Unsupported) as caught:
+        prepare([{"role": "user", "content": "a", "name": "n"}, {"role": "user", "content": ""}], ANTHROPIC)
+    assert list(caught.value.fields) == ["messages[0].name", "messages[1].content"]
 
 
 @pytest.mark.parametrize("messages", [None, [], "hi", {}])

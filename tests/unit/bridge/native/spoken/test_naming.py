@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from osmosis_bridge.errors import Refused, UpstreamFailed
+from osmosis_bridge.native.families.anthropic import ANTHROPIC
 from osmosis_bridge.native.outgoing import FieldRow
+from osmosis_bridge.native.plan import Unsupported
 from osmosis_bridge.native.spoken.naming import client_place, client_rows, in_words_of
 from spoken_plainly import Plainly
 
@@ -36,6 +38,17 @@ def test_a_refusal_names_the_client_s_field_in_its_param_and_its_message():
     assert (told.message, told.param, told.code, told.status) == (
         "limit cannot be sent: no", "limit", "c", 422,
     )  # fmt: skip
+
+
+def test_a_refusal_of_several_fields_names_each_as_the_client_does():
+    fields = {"max_tokens": "too many", "messages[0].name": "no place", "seed": "none"}
+    with pytest.raises(Unsupported) as caught, in_words_of(Plainly({"limit": 3})):
+        raise Unsupported(fields, ANTHROPIC)
+    told = caught.value
+    assert next(iter(told.fields)) == told.param == "limit"
+    assert list(told.fields.values()) == list(fields.values())
+    assert "anthropic dialect" in told.message
+    assert "max_tokens" not in told.message
 
 
 def test_a_message_that_does_not_begin_with_the_field_is_left_as_it_is():
