@@ -16,7 +16,16 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, Body, Reading, read_body, split_or_none, value_of
+from osmosis_bridge.dialects.chat_body import (
+    ABSENT,
+    FALSY,
+    Body,
+    Reading,
+    read_body,
+    read_named,
+    split_or_none,
+    value_of,
+)
 from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
 from osmosis_bridge.dialects.repeated import Repeated
 from osmosis_bridge.dialects.stream import Stream
@@ -38,11 +47,12 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     Raises `UpstreamFailed` where the body is an error or no completion at all.
     """
     body = body.removeprefix(b"\xef\xbb\xbf")
-    found = read_body(body)
+    found = read_named(body)
     if found is None:
         raise no_json(body, redactor)
     reading = Reading()
     reading.take(found)
+    reading.name(found)
     if found.choices is None or is_error(found):
         failure = _no_completion(value_of(body), redactor)
         if not is_error(found):
@@ -138,6 +148,7 @@ class ChatStream(Stream):
             self._take_error(data, event, found)
             return b""
         self._reading.take(found)
+        self._reading.look(data)
         if not self._admitted.usage_asked and _only_usage(found):
             return b""
         if self._reading.erred:
