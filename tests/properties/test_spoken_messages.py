@@ -68,7 +68,7 @@ _use = _object(
 )
 _thought = st.one_of(
     _object(type=st.just("thinking"), thinking=_texts, signature=_texts),
-    st.fixed_dictionaries({"type": st.just("thinking"), "thinking": _texts, "signature": st.just("")}),
+    _object(type=st.just("thinking"), thinking=_texts, signature=st.just("")),
     _object(type=st.just("redacted_thinking"), data=_texts),
 )
 _turns = st.one_of(
@@ -108,10 +108,12 @@ _KINDS = (
 
 
 def _leaves(value: Any, *, kinds: bool = False) -> Iterator[str]:
-    """Every text and number within, as text; the kinds of blocks and sources and the roles left out."""
+    """Every text and number within, as text; without roles and the kinds of blocks, sources and plain texts."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            structural = (name == "type" and inner in _KINDS) or (name == "role" and inner in _ROLES)
+            structural = inner in {"type": _KINDS, "role": _ROLES, "media_type": ("text/plain",)}.get(
+                name, ()
+            )
             if kinds or not structural:
                 yield from _leaves(inner, kinds=kinds)
     elif isinstance(value, list):

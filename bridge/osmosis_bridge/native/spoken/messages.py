@@ -132,11 +132,9 @@ def _say_tool(tool: dict[str, Json], place: str) -> dict[str, Json]:
     function = without(tool, "type", "input_schema", "cache_control")
     if tool.get("input_schema") is not None:
         function["parameters"] = tool["input_schema"]
-    return {
-        "type": "function",
-        "function": function,
-        **{n: v for n, v in tool.items() if n == "cache_control" and v},
-    }
+    said: dict[str, Json] = {"type": "function", "function": function}
+    mark = tool.get("cache_control")
+    return said if mark is None else said | {"cache_control": mark}
 
 
 def _say_tool_choice(request: _Request, name: str, value: Json) -> None:

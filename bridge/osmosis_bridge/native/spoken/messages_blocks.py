@@ -85,7 +85,7 @@ def _say_document(block: dict[str, Json], place: str) -> list[Part]:
     """A document as a file, where it is one; a document in words as its words."""
     source = as_object(block.get("source"))
     further = without(block, "type", "source", "title", "context", "citations")
-    if as_object(block.get("citations")).get("enabled"):
+    if block.get("citations") not in (None, {}, {"enabled": False}):
         raise cannot_say(f"{place}.citations", "chat completions cannot be asked for citations of a document")
     kind = source.get("type")
     if kind == "base64":

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from osmosis_bridge.errors import Refused
-from osmosis_bridge.native.jsontree import Json, as_object
+from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.spoken.messages_blocks import (
     Part,
     kind_of,
@@ -26,6 +26,8 @@ from osmosis_bridge.native.spoken.translation import cannot_say
 UNSIGNED: Final = "unsigned:"
 """How the signature of a thought begins that a provider gave without one; the field it came in follows."""
 _THOUGHT_FIELDS: Final = frozenset({"reasoning_content", "reasoning"})
+_BESIDE: Final = _THOUGHT_FIELDS | {"tool_calls", "thinking_blocks"}
+"""What stands beside an assistant's content in chat."""
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _FAILED: Final = "is_error: true"
 """A tool result that failed is one that begins with this: chat has no other place for it."""
@@ -127,6 +129,8 @@ def _say_user(
     say_parts()
     further = {name: value for name, value in envelope.items() if name != "role"}
     if further and len(said.turns) > begun and said.turns[begun]["role"] == "tool":
+        for name in further.keys() & said.turns[begun].keys():
+            raise cannot_say(f"{place}.{name}", "a result in the same turn says something else there")
         said.turns[begun].update(further)
 
 
@@ -160,6 +164,8 @@ def _say_result(block: dict[str, Json], place: str, said: Conversation) -> None:
 def _say_assistant(
     blocks: list[dict[str, Json]], envelope: dict[str, Json], place: str, said: Conversation
 ) -> None:
+    for name in envelope.keys() & _BESIDE:
+        raise cannot_say(f"{place}.{name}", "blocks of the content say it")
     turn = dict(envelope)
     at = said.add(turn, place)
     parts: list[Part] = []
@@ -189,7 +195,7 @@ def _say_call(block: dict[str, Json], place: str) -> dict[str, Json]:
     arguments = (
         given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
     )
-    if as_object(block.get("caller")).get("type") not in (None, "direct"):
+    if block.get("caller") not in (None, {"type": "direct"}):
         raise cannot_say(f"{place}.caller", "it was called by a tool of Anthropic's own")
     function = {"name": known["name"], "arguments": arguments}
     further = without(block, "type", "id", "name", "input", "caller")
@@ -206,6 +212,8 @@ def _say_thought(
         field = str(signature).removeprefix(UNSIGNED)
         field = field if field in _THOUGHT_FIELDS else "reasoning_content"
         said.sources[f"{at}.{field}"] = place
+        for name in without(block, "type", "thinking", "signature"):
+            raise cannot_say(f"{place}.{name}", "a thought without a signature is its text alone")
         earlier = turn.get(field)
         text = members_of(block, place, "thinking")["thinking"]
         turn[field] = text if earlier is None else f"{earlier}\n{text}"

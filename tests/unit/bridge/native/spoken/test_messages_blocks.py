@@ -98,6 +98,7 @@ def test_a_block_is_said(block: dict[str, Any], parts: list[dict[str, Any]]) -> 
         ({"type": "image", "source": {"type": "url", "url": "u", "detail": "low"}}, "p.source.detail"),
         ({"type": "document", "source": {"type": "url", "url": "u"}}, "p.source"),
         ({"type": "document", "source": PDF, "citations": {"enabled": True}}, "p.citations"),
+        ({"type": "document", "source": PDF, "citations": "all"}, "p.citations"),
         ({"type": "document", "source": PDF | {"pages": 3}}, "p.source.pages"),
         ({"type": "document", "source": PDF, "title": 3}, "p.title"),
         (

@@ -181,6 +181,12 @@ def test_an_empty_turn_stays_one() -> None:
         ([assistant(USE | {"caller": {"type": "code_execution"}})], "messages[0].content[0].caller"),
         ([assistant({"type": "thinking", "signature": "s"})], "messages[0].content[0].thinking"),
         ([assistant({"type": "redacted_thinking"})], "messages[0].content[0].data"),
+        ([assistant(TEXT) | {"tool_calls": [CALL]}], "messages[0].tool_calls"),
+        ([user(result(odd=1)) | {"odd": 2}], "messages[0].odd"),
+        (
+            [assistant({"type": "thinking", "thinking": "hm", "signature": "", "odd": 1})],
+            "messages[0].content[0].odd",
+        ),
     ],
 )
 def test_what_cannot_be_said_is_refused_by_its_place(given: Any, param: str) -> None:
