@@ -105,7 +105,10 @@ def _thinking(value: Json, asked: Asked) -> Rule:
     if value is None or usual.act == "refuse":
         return usual
     given, kind = as_object(value), kind_of(value)
-    if given.keys() - {"type", "budget_tokens", "display"} or given.get("display") not in (None, "summarized"):
+    if given.keys() - {"type", "budget_tokens", "display"} or given.get("display") not in (
+        None,
+        "summarized",
+    ):
         return refuse("Gemini knows of thinking its type and its budget, and shows a summary")
     if kind == "disabled":
         return place(*_THINKING, value={"thinkingBudget": 0})

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json, as_items, as_object, same
 from osmosis_bridge.native.spoken.messages_blocks import objects_of, without
 from osmosis_bridge.native.spoken.messages_events import MessageEvents
@@ -108,7 +107,7 @@ def _say_stops(request: _Request, name: str, value: Json) -> None:
 
 def _say_metadata(request: _Request, name: str, value: Json) -> None:
     if not isinstance(value, dict):
-        raise Refused("metadata must be an object", code="invalid_metadata", param=name)
+        raise cannot_say(name, "it is no object")
     members = without(as_object(value))
     for other in members.keys() - {"user_id"}:
         raise cannot_say(f"{name}.{other}", "of metadata user_id alone is known")
@@ -120,7 +119,7 @@ def _say_metadata(request: _Request, name: str, value: Json) -> None:
 
 def _say_tools(request: _Request, name: str, value: Json) -> None:
     if not isinstance(value, list):
-        raise Refused("tools must be a list", code="invalid_tools", param=name)
+        raise cannot_say(name, "it is no list")
     tools = [_say_tool(tool, f"tools[{n}]") for n, tool in enumerate(objects_of(value, name))]
     request.put("tools", tools, name)
 
@@ -148,11 +147,7 @@ def _say_tool_choice(request: _Request, name: str, value: Json) -> None:
     elif isinstance(kind, str) and kind in _CHOICES:
         request.put("tool_choice", _CHOICES[kind], name)
     else:
-        raise Refused(
-            f"tool_choice.type is {kind!r}; expected auto, any, tool or none",
-            code="invalid_tool_choice",
-            param=f"{name}.type",
-        )
+        raise cannot_say(f"{name}.type", f"it is {kind!r}, and none of auto, any, tool and none")
     if choice.get("disable_parallel_tool_use") is not None:
         parallel = not choice["disable_parallel_tool_use"]
         if not parallel or not request.wants_tools():
@@ -169,7 +164,7 @@ def _say_tier(request: _Request, name: str, value: Json) -> None:
 
 def _say_output(request: _Request, name: str, value: Json) -> None:
     if not isinstance(value, dict):
-        raise Refused("output_config must be an object", code="invalid_output_config", param=name)
+        raise cannot_say(name, "it is no object")
     config = without(as_object(value))
     for other in config.keys() - {"effort", "format"}:
         raise cannot_say(f"{name}.{other}", "chat completions have no place for it")
