@@ -192,7 +192,7 @@ def translated(report: ForwardingReport, status: int, answer: bytes) -> Forwardi
     rows = tuple(
         FieldReport(
             field=row["field"],
-            origin=origins.get(row["field"], "bridge"),
+            origin=origins.get(row["field"]) or origins.get(_root(row["field"]), "bridge"),
             became=row["became"],
             at=row.get("at"),
             before=_as_text(row.get("before")),
@@ -206,9 +206,14 @@ def translated(report: ForwardingReport, status: int, answer: bytes) -> Forwardi
 
 def _refused(name: str, why: str | None, sent: dict[str, FieldReport]) -> FieldReport:
     """A field that the translator refuses, or a place within one, such as `messages[2].name`."""
-    field = sent.get(name) or sent.get(name.partition("[")[0].partition(".")[0])
+    field = sent.get(name) or sent.get(_root(name))
     origin: Source = "bridge" if field is None else field.origin
     return FieldReport(name, origin, "refused", before=sent[name].before if name in sent else None, why=why)
+
+
+def _root(place: str) -> str:
+    """The field in which a place is, such as `metadata` of `metadata.user_id`."""
+    return place.partition(".")[0].partition("[")[0]
 
 
 def _as_text(value: object) -> str | None:

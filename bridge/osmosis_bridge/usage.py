@@ -134,16 +134,18 @@ class MessagesUsage:
     """Token counts of Anthropic's Messages, from the `usage` objects of one message in the order they come.
 
     They are cumulative: of each count the last one stands, but that no count falls back to zero, which is what servers
-    say of a count they do not repeat. The prompt is input + cache reads + cache writes, since `input_tokens` leaves
-    both out.
+    say of a count they do not repeat. Zeros alone count nothing: a stream begins with them, and no prompt is empty. The
+    prompt is input + cache reads + cache writes, since `input_tokens` leaves both out; the total is that of prompt and
+    output, where no `total_tokens` says otherwise.
     """
 
-    __slots__ = ("_cost", "_counts", "_other")
+    __slots__ = ("_cost", "_counts", "_other", "_total")
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._cost: float | None = None
         self._other: Usage | None = None
+        self._total: int | None = None
 
     def take(self, raw: bytes) -> None:
         """Read one `usage` object, given as JSON text."""
@@ -154,7 +156,10 @@ class MessagesUsage:
         self._counts.update(
             {name: count for name, count in known.items() if count or name not in self._counts}
         )
-        if not known:
+        if known:
+            total = _count(usage.get("total_tokens"))
+            self._total = self._total if total is None else total
+        else:
             self._other = _read_any(raw)[0] or self._other
         cost = _dollars(usage.get("cost"))
         self._cost = self._cost if cost is None else cost
@@ -163,14 +168,14 @@ class MessagesUsage:
         """The counts so far, None where there is neither a prompt nor a completion; and the cost in US dollars."""
         counts = self._counts
         fresh, completion = counts.get("input_tokens"), counts.get("output_tokens")
-        if fresh is None and completion is None:
+        if (fresh is None and completion is None) or not any(counts.values()):
             return self._other, self._cost
         read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
         usage = Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,
-            total_tokens=(prompt or 0) + (completion or 0),
+            total_tokens=(prompt or 0) + (completion or 0) if self._total is None else self._total,
             cached_tokens=read,
             cache_write_tokens=written,
             reasoning_tokens=counts.get("thinking_tokens"),

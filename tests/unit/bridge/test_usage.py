@@ -210,7 +210,13 @@ def messages(*parts: object) -> tuple[Usage | None, float | None]:
         # An estimate at the start is put right at the end, in either direction.
         ([{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 7, "output_tokens": 2}], Usage(7, 2, 9)),
         ([{"input_tokens": 90, "output_tokens": 0}, {"input_tokens": 70, "output_tokens": 2}], Usage(70, 2, 72)),
-        ([{"input_tokens": 0, "output_tokens": 0}], Usage(0, 0, 0)),
+        # Zeros count nothing: a stream begins with them, and no prompt is empty.
+        ([{"input_tokens": 0, "output_tokens": 0}], None),
+        ([{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": None, "output_tokens": None}], None),
+        ([{"input_tokens": 0, "output_tokens": 3}], Usage(0, 3, 3)),
+        # A total that is more than its parts is told by name.
+        ([{"input_tokens": 5, "output_tokens": 2, "total_tokens": 9}], Usage(5, 2, 9)),
+        ([{"input_tokens": 5, "output_tokens": 2, "total_tokens": "x"}], Usage(5, 2, 7)),
         ([{"input_tokens": 5}], Usage(5, None, 5)),
         ([{"output_tokens": 5}], Usage(None, 5, 5)),
         ([{"output_tokens": 5, "cache_read_input_tokens": 3}], Usage(None, 5, 5, 3)),

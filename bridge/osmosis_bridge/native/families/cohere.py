@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from osmosis_bridge.native.jsontree import MISSING, Json, at
+from osmosis_bridge.native.jsontree import MISSING, Json, as_object, at
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -47,6 +47,15 @@ def _response_format(value: Json, asked: Asked) -> Rule:
     return place("response_format", value={"type": "json_object", "json_schema": schema})
 
 
+def _thinking(value: Json, asked: Asked) -> Rule:
+    """What others call `budget_tokens` is `token_budget` here."""
+    given = as_object(value)
+    if "budget_tokens" not in given:
+        return place("thinking")
+    named = {name: inner for name, inner in given.items() if name != "budget_tokens"}
+    return place("thinking", value={"token_budget": given["budget_tokens"], **named})
+
+
 def _other(name: str, value: Json, asked: Asked) -> Rule:
     return place(name, override=False)
 
@@ -67,7 +76,7 @@ RULES: Final[dict[str, FieldRule]] = {
         only(True, "it is the default", "Cohere cannot be told to call one tool at a time")
     ),
     "response_format": _response_format,
-    "thinking": placed("thinking"),
+    "thinking": _thinking,
     "stream_options": usage_option,
     "n": only(1, "one answer is what there is", "Cohere gives one answer a call"),
     "logprobs": only(False, "none is the default", "LiteLLM reads no log probabilities of Cohere's"),

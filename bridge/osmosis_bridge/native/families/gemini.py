@@ -75,12 +75,17 @@ def _top_logprobs(value: Json, asked: Asked) -> Rule:
     )
 
 
+def _says_how_much(thinking: Json) -> bool:
+    """Whether a way of thinking is told that leaves nothing to an effort."""
+    return thinking is not None and kind_of(thinking) != "adaptive"
+
+
 def _reasoning(name: str, *others: str) -> FieldRule:
     """One way of saying how much to think: LiteLLM would let one of two win in silence."""
     plain = supported(name, _THINKING)
 
     def rule(value: Json, asked: Asked) -> Rule:
-        said = [other for other in others if asked.fields.get(other) is not None]
+        said = [other for other in others if _says_how_much(asked.fields.get(other))]
         configs = [asked.fields.get(other) for other in ("generationConfig", "generation_config")]
         said += [
             "generationConfig"
@@ -92,6 +97,26 @@ def _reasoning(name: str, *others: str) -> FieldRule:
         return plain(value, asked)
 
     return rule
+
+
+def _thinking(value: Json, asked: Asked) -> Rule:
+    """LiteLLM knows a budget; that there be no thoughts, or as many as the model likes, it would lose."""
+    usual = _reasoning("thinking")(value, asked)
+    if value is None or usual.act == "refuse":
+        return usual
+    given, kind = as_object(value), kind_of(value)
+    if given.keys() - {"type", "budget_tokens", "display"} or given.get("display") not in (
+        None,
+        "summarized",
+    ):
+        return refuse("Gemini knows of thinking its type and its budget, and shows a summary")
+    if kind == "disabled":
+        return place(*_THINKING, value={"thinkingBudget": 0})
+    if kind == "adaptive" and asked.fields.get("reasoning_effort") is not None:
+        return absent("reasoning_effort says how much")
+    if kind == "adaptive":
+        return place(*_THINKING, value={"thinkingBudget": -1, "includeThoughts": True})
+    return usual
 
 
 def _other(name: str, value: Json, asked: Asked) -> Rule:
@@ -118,7 +143,7 @@ RULES: Final[dict[str, FieldRule]] = {
     "parallel_tool_calls": with_tools(_parallel),
     "response_format": _response_format,
     "reasoning_effort": _reasoning("reasoning_effort", "thinking"),
-    "thinking": _reasoning("thinking"),
+    "thinking": _thinking,
     "modalities": supported("modalities", ("generationConfig", "responseModalities")),
     "audio": supported("audio", ("generationConfig", "speechConfig")),
     "web_search_options": supported("web_search_options", ("tools",)),

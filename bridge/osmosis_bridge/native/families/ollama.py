@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from osmosis_bridge.native.jsontree import MISSING, Json, at
+from osmosis_bridge.native.jsontree import MISSING, Json, as_object, at
 from osmosis_bridge.native.rule import (
     Asked,
     Family,
@@ -40,6 +40,18 @@ def _effort(value: Json, asked: Asked) -> Rule:
     if value in ("low", "medium", "high"):
         return place("think")
     return refuse("Ollama's levels of reasoning are none, low, medium and high")
+
+
+def _thinking(value: Json, asked: Asked) -> Rule:
+    """That it thinks or does not; Ollama ignores options that it does not know, a budget among them."""
+    thinks = {"disabled": False, "adaptive": True}.get(kind_of(value))
+    if thinks is None or len(as_object(value)) > 1:
+        return refuse("Ollama can be told to think or not to, and at one of three levels by reasoning_effort")
+    if asked.fields.get("reasoning_effort") is None:
+        return place("think", value=thinks)
+    return (
+        absent("reasoning_effort says how much") if thinks else refuse("reasoning_effort says something else")
+    )
 
 
 def _response_format(value: Json, asked: Asked) -> Rule:
@@ -78,6 +90,7 @@ _RULES: Final[dict[str, FieldRule]] = {
     ),
     "response_format": _response_format,
     "reasoning_effort": _effort,
+    "thinking": _thinking,
     "stream_options": usage_option,
     "n": only(1, "one answer is what there is", "Ollama gives one answer a call"),
     "logprobs": only(False, "none is the default", _NOT_THERE),

@@ -43,12 +43,12 @@ class Answer:
         self._admitted: Final = admitted
         self._stream = self.dialect.open_stream(admitted, redactor)
         self._events = EventSplitter()
-        self._counted = False
+        self._counted = self._broken = False
 
     @property
     def ended(self) -> bool:
         """Whether the end of the stream was seen."""
-        return self._stream.ended
+        return self._broken or self._stream.ended
 
     def whole(self, body: bytes) -> bytes:
         """A plain reply. Raises `UpstreamFailed` where it is an error or no completion."""
@@ -72,15 +72,19 @@ class Answer:
         return b"" if self.ended else self._said(self._stream.finish())
 
     def _said(self, chat: bytes) -> bytes:
-        said = b"".join(self._chunk(event.data) for event in self._events.feed(chat) if event.data)
-        if not self._stream.ended:
-            return said
-        if self._stream.failure is not None:
-            raise BrokenOff(self._stream.failure, said)
+        said = bytearray()
         try:
-            return said + self._ending() + self._translation.end()
-        except UpstreamFailed as failure:
-            raise BrokenOff(failure, said) from None
+            for event in self._events.feed(chat):
+                if event.data:
+                    said += self._chunk(event.data)
+            if self._stream.failure is not None:
+                raise self._stream.failure
+            if self._stream.ended:
+                said += self._ending() + self._translation.end()
+        except BridgeError as failure:
+            self._broken = True
+            raise BrokenOff(failure, bytes(said)) from None
+        return bytes(said)
 
     def _chunk(self, data: bytes) -> bytes:
         found = parsed(data)

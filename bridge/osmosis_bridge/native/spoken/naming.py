@@ -71,10 +71,9 @@ def client_rows(
     ]
     named += [FieldRow(name, "left out", why=why) for name, why in left_out.items()]
     told = {_root(row.field) for row in named} | _ENVELOPE
-    messages = next((row.at for row in rows if row.field == "messages"), None)
     said = {_root(name) for place, name in sources.items() if _root(place) == "messages"}
     named += [
-        FieldRow(name, "moved to", messages, why="it is said within the conversation")
+        FieldRow(name, "moved to", why="it is said within the conversation")
         for name in fields
         if name in said and name not in told
     ]

@@ -11,6 +11,7 @@ from typing import Final
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.native.jsontree import Json
 from osmosis_bridge.native.spoken.completions import say_completions
+from osmosis_bridge.native.spoken.messages import Messages
 from osmosis_bridge.native.spoken.responses import translate_responses
 from osmosis_bridge.native.spoken.translation import Translation
 
@@ -22,6 +23,7 @@ ROUTES: Final = (CHAT_ROUTE, RESPONSES_ROUTE, "/messages", "/completions", "/emb
 """Every route that a bridge sends calls to; each is the `path` of a dialect of the bridge."""
 
 TRANSLATORS: Final[Mapping[str, Translator]] = {
+    "/messages": Messages,
     RESPONSES_ROUTE: translate_responses,
     "/completions": say_completions,
 }

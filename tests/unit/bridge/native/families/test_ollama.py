@@ -6,7 +6,7 @@ import pytest
 
 from osmosis_bridge.native.families.ollama import OLLAMA, OLLAMA_GENERATE
 from osmosis_bridge.native.jsontree import MISSING
-from osmosis_bridge.native.rule import Asked
+from osmosis_bridge.native.rule import Asked, Rule
 
 NOTHING = Asked({})
 
@@ -42,3 +42,15 @@ def test_generate_takes_no_tools() -> None:
     assert OLLAMA_GENERATE.rule("tools", [1], NOTHING).act == "refuse"
     assert OLLAMA_GENERATE.rule("tools", [], NOTHING).act == "absent"
     assert OLLAMA.rule("tools", [1], NOTHING).act == "place"
+
+
+def test_thinking_is_told_as_far_as_ollama_can_be_told() -> None:
+    def rule(value: object, **fields: object) -> Rule:
+        return OLLAMA.rule("thinking", value, Asked(fields))
+
+    assert rule({"type": "disabled"}).value is False
+    assert rule({"type": "adaptive"}).value is True
+    assert rule({"type": "adaptive"}, reasoning_effort="low").act == "absent"
+    assert rule({"type": "disabled"}, reasoning_effort="low").act == "refuse"
+    assert rule({"type": "enabled", "budget_tokens": 9}).act == "refuse"
+    assert rule({"type": "adaptive", "display": "omitted"}).act == "refuse"

@@ -82,7 +82,7 @@ def test_rows_have_the_client_s_names_and_every_field_of_the_conversation_has_on
     told = {row.field: row for row in client_rows(rows, Plainly(fields), fields)}
     assert told.keys() == {"limit", "words", "rules", "mood"}
     assert told["limit"].at == "config.limit"
-    assert (told["rules"].became, told["rules"].at) == ("moved to", "contents")
+    assert (told["rules"].became, told["rules"].why) == ("moved to", "it is said within the conversation")
     assert (told["mood"].became, told["mood"].why) == ("left out", "it says nothing")
 
 
