@@ -100,8 +100,12 @@ def test_a_body_of_many_small_chunks_is_no_endless_head(monkeypatch: pytest.Monk
     sent = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
 
     async def use(serving: Serving) -> None:
-        came = await serving.raw(lines(b"transfer-encoding: chunked", CLOSE) + sent)
-        assert came.startswith(b"HTTP/1.1 200 ")
+        reader, writer = await serving.connect()
+        writer.write(lines(b"transfer-encoding: chunked", CLOSE))
+        for at in range(0, len(sent), 10_000):
+            writer.write(sent[at : at + 10_000])
+            await asyncio.sleep(0.002)
+        assert (await reader.read(-1)).startswith(b"HTTP/1.1 200 ")
 
     served(Served(max_body=100_000).app, use, monkeypatch)
 
