@@ -257,8 +257,7 @@ def test_a_model_that_does_not_answer_fails_once_and_leaves_nothing(
     with pytest.raises(PreflightError, match=str(status)):
         workspace.run()
     assert len(provider.bodies) == 1
-    assert not workspace.run_dir().exists()
-    assert {path.name for path in workspace.run_dir().parent.iterdir()} <= {".locks"}
+    assert not workspace.run_dir().parent.exists()
 
 
 def test_a_provider_that_is_not_there_fails_the_preflight(tmp_path: Path) -> None:
