@@ -70,7 +70,7 @@ def test_every_variable_of_uv_is_listed_and_no_other(tmp_path: Path) -> None:
 
 
 def test_what_the_page_says_cannot_be_taken_over_cannot_be() -> None:
-    taking = {name: "mine" for name in ("_OSMOSIS_RUN_MARK", "_OSMOSIS_ROLLOUT_PORT", "_OSMOSIS_NEW")}
+    taking = dict.fromkeys(("_OSMOSIS_RUN_MARK", "_OSMOSIS_ROLLOUT_PORT", "_OSMOSIS_NEW"), "mine")
     lines = "\n".join(f'{name} = "{value}"' for name, value in taking.items())
     with pytest.raises(RolloutFileError) as caught:
         parse_rollout_file(f'command = ["x"]\n[env]\n{lines}\n', "rollout.toml")
