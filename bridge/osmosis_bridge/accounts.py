@@ -37,11 +37,16 @@ class Totals(msgspec.Struct, omit_defaults=True):
         usage = outcome.usage
         if usage is None or outcome.usage_source != "provider":
             return
-        self.tokens = (self.tokens or 0) + usage.total
-        self.max_context_tokens = max(self.max_context_tokens or 0, usage.context)
-        self.prompt_tokens = _plus(self.prompt_tokens, usage.prompt_tokens)
-        self.completion_tokens = _plus(self.completion_tokens, usage.completion_tokens)
-        self.cached_tokens = _plus(self.cached_tokens, usage.cached_tokens)
+        self.tokens = usage.total + (self.tokens or 0)
+        context = usage.context
+        if self.max_context_tokens is None or context > self.max_context_tokens:
+            self.max_context_tokens = context
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens = usage.prompt_tokens + (self.prompt_tokens or 0)
+        if usage.completion_tokens is not None:
+            self.completion_tokens = usage.completion_tokens + (self.completion_tokens or 0)
+        if usage.cached_tokens is not None:
+            self.cached_tokens = usage.cached_tokens + (self.cached_tokens or 0)
 
     def as_dict(self) -> dict[str, int | float]:
         """The totals that are known; `calls` and `calls_without_usage` always."""
@@ -123,9 +128,3 @@ class Accounts:
 
 def _mark(rollout_id: str) -> bytes:
     return blake2b(rollout_id.encode(), digest_size=8).digest()
-
-
-def _plus(sum_so_far: int | None, value: int | None) -> int | None:
-    if value is None:
-        return sum_so_far
-    return (sum_so_far or 0) + value

@@ -1,39 +1,33 @@
-"""The bridge as an ASGI application: paths, guards, limits and the shape of errors; no decision about a call.
+"""The bridge as an application: paths, guards, limits and the shape of errors; no decision about a call.
 
-A call takes the short way, on bare ASGI; every other route goes through Starlette (`routes.py`). Knows no provider.
+A call is answered by `BridgeApp.answer`, which asks no more of a server than `Asked` and `Reply` say: the one of
+`door/` comes in there, any other by way of ASGI. Every route that is not a call goes through Starlette (`routes.py`).
+Knows no provider and no socket.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import itertools
 import os
 import time
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
+from osmosis_bridge.asgi import App, AsgiCall, AsgiReply, Receive, Scope, Send
 from osmosis_bridge.bearers import ROLLOUT_ID_RULE, RUN, Caller, identify, valid_rollout_id
 from osmosis_bridge.call import Call
-from osmosis_bridge.departure import DEPARTURE, Departure, watched
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.dialects.table import DIALECTS
 from osmosis_bridge.dry_run import DryRun, dry_run
-from osmosis_bridge.entry import Headers
 from osmosis_bridge.errors import BridgeError, Refused
 from osmosis_bridge.replay import MARK, retry_count
+from osmosis_bridge.reply import Reply
 from osmosis_bridge.serve import Bridge
 from osmosis_bridge.unserved import dialect_near
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DEFAULT_ROLLOUT = "default"
 _PREFIX = "/v1"
@@ -60,14 +54,14 @@ class Gate:
         """Refuse requests that a web page of another origin caused (cross-site calls, DNS rebinding)."""
         if self._hosts is None:
             return
-        host = headers.get(b"host", b"").decode("latin-1").lower()
+        host = headers.get(b"host", b"")
         if _name(host) not in self._hosts:
             raise _forbidden("the Host header does not name this bridge; call it by its own address")
         origin = headers.get(b"origin")
         if origin is None:
             return
         scheme, _, site = origin.decode("latin-1").lower().partition("://")
-        if scheme not in ("http", "https") or site != host:
+        if scheme not in ("http", "https") or site != host.decode("latin-1").lower():
             raise _forbidden("calls from pages of another origin are not served")
 
     def caller(self, headers: dict[bytes, bytes]) -> Caller:
@@ -105,19 +99,24 @@ class Gate:
         return caller.rollout_id
 
 
-@dataclass(slots=True)
-class _Request:
-    """A call before its body is read."""
+class Asked(Protocol):
+    """A call before its body is read; `rollout_id` is that of the path.
 
-    scope: Scope
-    headers: dict[bytes, bytes]
+    `lines` are the headers as they came, names in lower case, `headers` the last of each name.
+    """
+
     dialect: Dialect
     rollout_id: str | None
-    receive: Receive
+    lines: list[tuple[bytes, bytes]]
+    headers: dict[bytes, bytes]
+
+    async def body(self, limit: int) -> bytes:
+        """The body as it came; beyond `limit` bytes the rest need not be there. Raises `Refused`."""
+        ...
 
 
 class BridgeApp:
-    """The ASGI application; `rest` answers every route that is not a call."""
+    """The application; `rest` answers every route that is not a call."""
 
     def __init__(self, bridge: Bridge, gate: Gate, rest: App, max_body: int) -> None:
         self._bridge = bridge
@@ -127,164 +126,78 @@ class BridgeApp:
         self._ids = itertools.count(1)
         self._id_prefix = f"call-{os.urandom(6).hex()}-"
 
+    async def answer(self, asked: Asked, reply: Reply) -> None:
+        """Answer a call. Whoever awaits this cancels it when the client leaves, and the call ends at once."""
+        bridge = self._bridge
+        try:
+            self._gate.check_origin(asked.headers)
+            received, started_at = bridge.clock(), time.time()
+            caller = self._gate.caller(asked.headers)
+            rollout_id = self._gate.rollout(caller, asked.rollout_id, asked.headers)
+            self._refuse_if_closed(rollout_id)
+            body = await read_body(asked, self._max_body)
+            if asked.headers.get(_DRY_RUN, b"0") not in (b"0", b""):
+                what = DryRun(body, asked.dialect, asked.headers, shows_host=caller.kind == "run")
+                report = msgspec.json.encode(await dry_run(bridge, what))
+                await reply.whole(200, _JSON, bridge.redactor.scrub(report))
+                return
+            # Again: it may have been closed while the body came in.
+            self._refuse_if_closed(rollout_id)
+            call = Call(
+                call_id=f"{self._id_prefix}{next(self._ids)}",
+                rollout_id=rollout_id,
+                seq=bridge.accounts.next_seq(rollout_id),
+                started_at=started_at,
+                received=received,
+                dialect=asked.dialect.name,
+                body=body,
+                retry_count=retry_count(asked.headers.get(MARK)),
+                headers=bridge.client_headers(asked.dialect, asked.headers, asked.lines),
+            )
+            await bridge.serve(call, reply)
+        except BridgeError as error:
+            await self._fail(reply, error, asked.dialect)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the log has it, and the client an answer
+            await self._fault(reply, error, asked.dialect, asked.dialect.path)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """One request that comes by way of ASGI."""
         if scope["type"] != "http":
             return
         dialect, in_path = call_path(scope["path"])
+        reply = AsgiReply(send, in_pieces=scope.get("http_version") != "1.0")
+        if dialect is not None and scope["method"] == "POST":
+            async with AsgiCall(scope, receive, dialect, in_path, reply) as asked:
+                await self.answer(asked, reply)
+            return
         shape = dialect or dialect_near(scope["path"])
-        reply = AsgiReply(send, shape, in_pieces=scope.get("http_version") != "1.0")
-        scrub = self._bridge.redactor.scrub
         try:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            self._gate.check_origin(headers)
-            if dialect is not None and scope["method"] == "POST":
-                await self._call(_Request(scope, headers, dialect, in_path, receive), reply)
-            else:
-                await self._rest(scope, receive, reply.pass_on)
+            self._gate.check_origin(dict(scope["headers"]))
+            await self._rest(scope, receive, reply.pass_on)
         except BridgeError as error:
-            await reply.fail(error, scrub)
-        except Exception as error:
-            # A fault of ours: told without its details, which are in the log.
-            self._bridge.log.error("fault", path=scope["path"], error=repr(error), exc_info=error)
-            await reply.fail(
-                BridgeError("the bridge failed on this request; its log says why", code="internal_error"),
-                scrub,
-            )
+            await self._fail(reply, error, shape)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the log has it, and the client an answer
+            await self._fault(reply, error, shape, scope["path"])
 
-    async def _call(self, request: _Request, reply: AsgiReply) -> None:
-        headers, dialect = request.headers, request.dialect
-        received = self._bridge.clock()
-        started_at = time.time()
-        caller = self._gate.caller(headers)
-        rollout_id = self._gate.rollout(caller, request.rollout_id, headers)
-        accounts = self._bridge.accounts
-        self._refuse_if_closed(rollout_id)
-        body = await read_body(headers, request.receive, self._max_body)
-        if headers.get(_DRY_RUN, b"0") not in (b"0", b""):
-            asked = DryRun(body, dialect, headers, shows_host=caller.kind == "run")
-            report = msgspec.json.encode(await dry_run(self._bridge, asked))
-            await reply.whole(200, _JSON, self._bridge.redactor.scrub(report))
+    async def _fault(self, reply: Reply, error: Exception, dialect: Dialect | None, path: str) -> None:
+        """A fault of ours: told without its details, which are in the log."""
+        self._bridge.log.error("fault", path=path, error=repr(error), exc_info=error)
+        told = BridgeError("the bridge failed on this request; its log says why", code="internal_error")
+        await self._fail(reply, told, dialect)
+
+    async def _fail(self, reply: Reply, error: BridgeError, dialect: Dialect | None) -> None:
+        """Send an error as a reply of its own, if nothing was sent yet; it may hold names that the client wrote."""
+        if reply.started:
             return
-        # Again: it may have been closed while the body came in.
-        self._refuse_if_closed(rollout_id)
-        call = Call(
-            call_id=f"{self._id_prefix}{next(self._ids)}",
-            rollout_id=rollout_id,
-            seq=accounts.next_seq(rollout_id),
-            started_at=started_at,
-            received=received,
-            dialect=dialect.name,
-            body=body,
-            retry_count=retry_count(headers.get(MARK)),
-            headers=self._bridge.client_headers(dialect, headers, request.scope["headers"]),
-        )
-        known = request.scope.get(DEPARTURE)
-        if known is not None:
-            await serve_while_present(self._bridge, call, reply, known)
-            return
-        async with watched(request.receive) as departure:
-            await serve_while_present(self._bridge, call, reply, departure)
+        head = (*_JSON, (b"x-osmosis-error-origin", error.origin.encode()), *error.headers)
+        body = error.body() if dialect is None else dialect.error_body(error)
+        await reply.whole(error.status, head, self._bridge.redactor.scrub(body))
 
     def _refuse_if_closed(self, rollout_id: str) -> None:
         if self._bridge.accounts.is_closed(rollout_id):
             raise Refused(
                 f"rollout {rollout_id!r} is closed and takes no more calls", status=409, code="rollout_closed"
             )
-
-
-async def serve_while_present(bridge: Bridge, call: Call, reply: AsgiReply, departure: Departure) -> None:
-    """Serve one call, and stop at once when its client leaves."""
-    serving = asyncio.current_task()
-    if serving is None:
-        raise RuntimeError("a call is served within a task")
-    left = False
-
-    def leave() -> None:
-        nonlocal left
-        if not reply.finished:
-            left = True
-            serving.cancel("the client left")
-
-    departure.tell(leave)
-    try:
-        await bridge.serve(call, reply)
-    except asyncio.CancelledError:
-        if not left or serving.uncancel() > 0:
-            raise
-    finally:
-        departure.forget(leave)
-
-
-class _Held:
-    """A reply that waits for its end."""
-
-    __slots__ = ("head", "pieces")
-
-    def __init__(self) -> None:
-        self.head: tuple[int, Headers] = (500, ())
-        self.pieces: list[bytes] = []
-
-
-class AsgiReply:
-    """A reply on an ASGI `send`; errors have the shape of `dialect`.
-
-    A client of HTTP/1.0 knows no chunks: without `in_pieces` a stream is collected and sent whole, with its length.
-    """
-
-    __slots__ = ("_dialect", "_held", "_send", "finished", "started")
-
-    def __init__(self, send: Send, dialect: Dialect | None = None, *, in_pieces: bool = True) -> None:
-        self._send = send
-        self._dialect = dialect
-        self._held: _Held | None = None if in_pieces else _Held()
-        self.started = False
-        self.finished = False
-
-    async def pass_on(self, message: Message) -> None:
-        """Send what another application says."""
-        self.started = True
-        await self._send(message)
-
-    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a complete reply."""
-        self.started = True
-        length = (b"content-length", str(len(body)).encode())
-        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-        self.finished = True
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def start(self, status: int, headers: Headers) -> None:
-        """Send the head of a reply whose body follows in pieces."""
-        self.started = True
-        if self._held is not None:
-            self._held.head = (status, headers)
-            return
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
-
-    async def send(self, piece: bytes) -> None:
-        """Send a piece of the body."""
-        if self._held is not None:
-            self._held.pieces.append(piece)
-            return
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    async def end(self, piece: bytes) -> None:
-        """Send the last piece."""
-        if self._held is not None:
-            status, headers = self._held.head
-            await self.whole(status, headers, b"".join((*self._held.pieces, piece)))
-            return
-        self.finished = True
-        await self._send({"type": "http.response.body", "body": piece})
-
-    async def fail(self, error: BridgeError, scrub: Callable[[bytes], bytes]) -> None:
-        """Send an error as a reply of its own, if nothing was sent yet; it may hold names that the client wrote."""
-        if self.started:
-            return
-        head = (*_JSON, (b"x-osmosis-error-origin", error.origin.encode()), *error.headers)
-        body = error.body() if self._dialect is None else self._dialect.error_body(error)
-        await self.whole(error.status, head, scrub(body))
 
 
 def call_path(path: str) -> tuple[Dialect | None, str | None]:
@@ -301,25 +214,15 @@ def call_path(path: str) -> tuple[Dialect | None, str | None]:
     return None, None
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
+async def read_body(asked: Asked, limit: int) -> bytes:
     """The request body, decompressed; raises `Refused` 413 beyond `limit` bytes, 415 for an unknown encoding."""
+    headers = asked.headers
     declared = headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refused("the client left before its request was complete", status=400, code="client_left")
-        piece: bytes = message.get("body", b"")
-        size += len(piece)
-        if size > limit:
-            raise _too_large(limit)
-        pieces.append(piece)
-        if not message.get("more_body", False):
-            break
-    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    body = await asked.body(limit)
+    if len(body) > limit:
+        raise _too_large(limit)
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     return body if encoding in (b"identity", b"") else _decompressed(body, encoding, limit)
 
@@ -362,8 +265,10 @@ def _forbidden(message: str) -> Refused:
     return Refused(message, status=403, type="permission_error", code="forbidden")
 
 
-def _name(host: str) -> str:
-    """A Host header without its port."""
+@lru_cache(maxsize=64)
+def _name(header: bytes) -> str:
+    """The name in a Host header, without its port, in lower case."""
+    host = header.decode("latin-1").lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0]

@@ -89,7 +89,8 @@ _NAME_SHOWN = 100
 
 def is_control(name: str) -> bool:
     """Whether a top-level request field is a control and must not leave the bridge."""
-    return name in NAMES or name.startswith(PREFIXES)
+    # Every prefix holds an underscore, most fields do not.
+    return name in NAMES or ("_" in name and name.startswith(PREFIXES))
 
 
 def header_list(names: tuple[str, ...], limit: int = 4000) -> bytes:

@@ -7,9 +7,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Any
 
-DEPARTURE = "osmosis.departure"
-"""Under this key of a scope a server may leave the connection's `Departure`, which saves a task for every call."""
-
 
 class Departure:
     """Tells those who serve a connection that its client has left; the server calls `leave`, once."""

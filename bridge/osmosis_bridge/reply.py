@@ -24,6 +24,10 @@ class Reply(Protocol):
         """Send a piece of the body."""
         ...
 
+    def push(self, piece: bytes) -> bool:
+        """Send a piece of a body that has begun, if nothing must be waited for; False: nothing was sent."""
+        ...
+
     async def end(self, piece: bytes) -> None:
         """Send the last piece, which may be empty."""
         ...

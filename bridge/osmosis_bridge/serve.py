@@ -45,6 +45,7 @@ from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.policy import Policy, admit
 from osmosis_bridge.provider_errors import read_failure
 from osmosis_bridge.redact import Redactor
+from osmosis_bridge.relay import Relay
 from osmosis_bridge.replay import Attempt, Attempts
 from osmosis_bridge.reply import Reply
 from osmosis_bridge.sse import comment
@@ -244,24 +245,22 @@ class Bridge:
             first = await self._first_of_stream(entry, admitted, exchange)
         stream = entry.dialect.open_stream(admitted, self.redactor)
         entry.reading = stream.reading
-        while not stream.ended:
+        relay = Relay(entry, stream, reply, beat.touch, self.clock)
+        if first:
+            relay.take(first)
+        while True:
+            if stream.started and not reply.started:
+                await reply.start(200, self._reply_headers(entry, _SSE))
+            if relay.held:
+                await reply.send(relay.held)
+                relay.held = b""
+            if stream.ended:
+                break
             try:
-                piece = first or await exchange.chunk()
+                if not await exchange.pour(relay.take):
+                    relay.pass_on(stream.finish())
             except TransportError as error:
                 stream.fail(transport_failure(error, self.redactor), "truncated")
-                break
-            first = b""
-            out = stream.feed(piece) if piece else stream.finish()
-            if not stream.started:
-                continue
-            if entry.ttft is None:
-                entry.ttft = self.clock() - entry.call.received
-            if not reply.started:
-                await reply.start(200, self._reply_headers(entry, _SSE))
-            if out:
-                beat.touch()
-                entry.keep(out)
-                await reply.send(out)
         await beat.stop()
         await self._end(entry, stream, reply)
         await drain(exchange)

@@ -1,7 +1,7 @@
 """One bridge process: puts the parts together, serves until a signal, and lets go of everything in order.
 
-The only file that knows uvicorn. Assembly and no behaviour: who may call is `app.py`'s to say, what is sent is
-`serve.py`'s.
+Of uvicorn it uses the server, `door/` is its protocol. Assembly and no behaviour: who may call is `app.py`'s to say,
+what is sent is `serve.py`'s.
 """
 
 from __future__ import annotations
@@ -18,21 +18,16 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-import httptools
 import orjson
 import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.app import BridgeApp, Gate, local_hosts
 from osmosis_bridge.config import BridgeConfig, ConfigError
-from osmosis_bridge.departure import DEPARTURE, Departure
-from osmosis_bridge.errors import encode_error
-from osmosis_bridge.joined import JoinedWrites
+from osmosis_bridge.door.connection import Door
 from osmosis_bridge.ledger import FileLedger, NoLedger
 from osmosis_bridge.local_model import start_local_model
 from osmosis_bridge.log import open_log
@@ -51,8 +46,6 @@ from osmosis_bridge.upstream.proxy import proxies_from
 
 _SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 _URL_NAMES = ("_proxy", "_api_base", "_base_url")
-_HEADER_BYTES = 64 * 1024
-_HEADER_COUNT = 200
 _BACKLOG = 4096
 _GC_THRESHOLDS = (20_000, 20, 50)
 _LAST_RECORDS_S = 5.0
@@ -195,7 +188,7 @@ def _bind(config: BridgeConfig) -> socket.socket:
 def _server_config(app: BridgeApp, config: BridgeConfig) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http=Door,
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -268,59 +261,6 @@ class _Server(uvicorn.Server):
     def _stop(self) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a limit on headers, JSON for requests that are not HTTP, and word of who left."""
-
-    _header_bytes = 0
-    _too_many = False
-    _departure: Departure | None = None
-
-    def on_message_begin(self) -> None:
-        self._header_bytes = 0
-        super().on_message_begin()
-        if self._departure is None:
-            self._departure = Departure()
-        cast("dict[str, object]", self.scope)[DEPARTURE] = self._departure
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._departure is not None:
-            self._departure.leave()
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-        if len(self.headers) > _HEADER_COUNT:
-            self._count(_HEADER_BYTES)
-
-    def _count(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > _HEADER_BYTES:
-            self._too_many = True
-            raise httptools.HttpParserError("too many headers")
-
-    def send_400_response(self, msg: str) -> None:
-        status = b"431 Request Header Fields Too Large" if self._too_many else b"400 Bad Request"
-        code = "headers_too_large" if self._too_many else "invalid_http"
-        body = encode_error(
-            "the headers are too large" if self._too_many else msg, "invalid_request_error", None, code
-        )
-        self.transport.write(
-            b"HTTP/1.1 "
-            + status
-            + b"\r\ncontent-type: application/json\r\nx-osmosis-error-origin: bridge\r\n"
-            b"connection: close\r\ncontent-length: " + str(len(body)).encode() + b"\r\n\r\n" + body
-        )
-        self.transport.close()
 
 
 def run_blocking(config: BridgeConfig) -> None:

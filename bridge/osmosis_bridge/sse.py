@@ -49,6 +49,11 @@ class EventSplitter:
         self._limit = limit
         self._started = False
 
+    @property
+    def between(self) -> bool:
+        """Whether the next byte begins an event."""
+        return self._started and not self._pending
+
     def feed(self, piece: bytes) -> list[Event]:
         """The events that end within `piece`."""
         if self._pending:

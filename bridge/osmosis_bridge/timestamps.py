@@ -8,7 +8,11 @@ from functools import lru_cache
 
 def iso_time(seconds: float) -> str:
     """Seconds since the epoch as ISO 8601 in UTC with milliseconds, for example `2026-01-31T12:00:00.250Z`."""
-    thousandths = int(seconds * 1000)
+    return _thousandth(int(seconds * 1000))
+
+
+@lru_cache(maxsize=64)
+def _thousandth(thousandths: int) -> str:
     return f"{_whole_second(thousandths // 1000)}.{thousandths % 1000:03d}Z"
 
 

@@ -34,6 +34,7 @@ class RootCommands(LazyGroup):
         "eval": Deferred(
             "osmosis_cli.eval:eval_group", "Evaluate an agent over a dataset, and look at the results."
         ),
+        "dataset": Deferred("osmosis_cli.dataset:dataset_group", "Check a file of rows before it is used."),
         "bridge": Deferred(
             "osmosis_cli.bridge:bridge_group", "The OpenAI-compatible proxy that agents call."
         ),

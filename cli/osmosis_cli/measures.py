@@ -114,16 +114,17 @@ def _failures(summary: Mapping[str, object]) -> str:
     """Failed items by what broke; of a run recorded before that was counted, by the kind of error."""
     listed, kinds = summary.get("failures"), summary.get("error_types")
     if isinstance(listed, Sequence) and not isinstance(listed, str):
-        entries = [cast("Mapping[str, object]", one) for one in listed if isinstance(one, Mapping)]
-        return ", ".join(f"{_failure(one)} {amount(number(one, 'count'))}" for one in entries)
+        entries = cast("Sequence[object]", listed)
+        return ", ".join(f"{_failure(entry)} {amount(number(entry, 'count'))}" for entry in entries)
     if not isinstance(kinds, Mapping):
         return ""
     named = cast("Mapping[str, object]", kinds)
     return ", ".join(f"{name} {amount(number(named, name))}" for name in named)
 
 
-def _failure(entry: Mapping[str, object]) -> str:
-    kind, phase = entry.get("error_type"), entry.get("error_phase")
+def _failure(entry: object) -> str:
+    told: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+    kind, phase = told.get("error_type"), told.get("error_phase")
     return failure_words(kind if isinstance(kind, str) else None, phase if isinstance(phase, str) else None)
 
 

@@ -6,8 +6,6 @@ Knows the fields, their rules and their lines; knows nothing of datasets, folder
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +24,7 @@ from osmosis_runner.config_fields import (
 )
 from osmosis_runner.errors import ConfigError, ConfigIssue, ConfigNotFound
 from osmosis_runner.jsontext import JsonValue
-from osmosis_runner.toml_lines import TomlLines, scan_lines
+from osmosis_runner.toml_text import read_toml
 
 DEFAULT_AGENT_TIMEOUT_S = 450.0
 DEFAULT_GRADER_TIMEOUT_S = 150.0
@@ -77,17 +75,14 @@ def load_config(path: Path, workspace: Path) -> EvalConfig:
 
 def parse_config(text: str, path: Path) -> EvalConfig:
     """Return the config that `text` says; `path` is only named in it and in errors. Raises `ConfigError`."""
-    lines = scan_lines(text)
-    try:
-        table = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), _syntax_issues(str(error), lines)) from None
-    except RecursionError:
-        raise ConfigError(str(path), [ConfigIssue("", "is nested too deeply")]) from None
-    reader = FieldReader(table, lines)
+    toml = read_toml(text)
+    if toml.table is None:
+        raise ConfigError(str(path), toml.issues)
+    reader = FieldReader(toml.table, toml.lines)
     config = _read(reader, path)
-    if reader.issues:
-        raise ConfigError(str(path), reader.issues)
+    issues = toml.all_issues(reader.issues)
+    if issues:
+        raise ConfigError(str(path), issues)
     return config
 
 
@@ -171,19 +166,6 @@ def _decode(content: bytes, path: Path) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{content[error.start]:02X} is not UTF-8; save the file as UTF-8"
         raise ConfigError(str(path), [ConfigIssue("", found, line)]) from None
-
-
-def _syntax_issues(message: str, lines: TomlLines) -> list[ConfigIssue]:
-    if lines.repeats and re.search(r"overwrite|twice|redefine|mutate", message):
-        return [
-            ConfigIssue(key, f"stands twice, first in line {lines.lines[key]}; keep one", line)
-            for key, line in lines.repeats
-        ]
-    place = re.search(r" \(at line (\d+), column (\d+)\)", message)
-    if place is None:
-        return [ConfigIssue("", f"invalid TOML: {message}")]
-    what = message.replace(place[0], "")
-    return [ConfigIssue("", f"invalid TOML: {what} at column {place[2]}", int(place[1]))]
 
 
 def _field_error(config: EvalConfig, field_name: str, message: str) -> ConfigError:

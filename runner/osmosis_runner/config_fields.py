@@ -252,8 +252,8 @@ def _unknown_section(name: str, value: object) -> str:
         homes = [section for section, keys in SECTIONS.items() if name in (keys or ())]
         if homes:
             return f"must stand in a section; move it below [{homes[0]}]"
-        return f"unknown key outside of any section{_nearest(name, _every_key())}"
-    return f"unknown section{_nearest(name, SECTIONS) or '; known are ' + ', '.join(SECTIONS)}"
+        return f"unknown key outside of any section{nearest(name, _every_key())}"
+    return f"unknown section{nearest(name, SECTIONS) or '; known are ' + ', '.join(SECTIONS)}"
 
 
 def _unknown_key(key: str, section: str) -> str:
@@ -261,14 +261,15 @@ def _unknown_key(key: str, section: str) -> str:
     if homes:
         return f"unknown key; it belongs in [{homes[0]}]"
     known = SECTIONS[section] or ()
-    return f"unknown key{_nearest(key, known) or '; known are ' + ', '.join(known)}"
+    return f"unknown key{nearest(key, known) or '; known are ' + ', '.join(known)}"
 
 
 def _every_key() -> list[str]:
     return [key for keys in SECTIONS.values() for key in keys or ()]
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Ask whether the known name most like `name` was meant; empty where none is like it."""
     parts = set(name.lower().split("_"))
     close = [key for key in known if len(parts) > 1 and parts <= set(key.split("_"))]
     close += difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)

@@ -1,10 +1,11 @@
-"""Gathers what is wrong with a dataset file: the first problems in full, the rest as a count."""
+"""Gathers what is wrong with a dataset file: the first problems one by one, all of them by kind."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from osmosis_runner.errors import LISTED_ISSUES, DatasetError, DatasetIssue
+from osmosis_runner.errors import KEPT_ISSUES, DatasetError, DatasetIssue
+from osmosis_runner.problem_kinds import ProblemKinds
 
 SHOWN = 60
 
@@ -37,13 +38,19 @@ class Problems:
     def __init__(self, file: str) -> None:
         self._file = file
         self._issues: list[DatasetIssue] = []
-        self.total = 0
+        self._kinds = ProblemKinds()
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self._kinds.total
 
     def add(self, place: Place, column: str | None, found: str, fix: str) -> None:
         """Note one problem."""
-        self.total += 1
-        if len(self._issues) < LISTED_ISSUES:
-            self._issues.append(DatasetIssue(found, fix, place.line, place.row, column))
+        issue = DatasetIssue(found, fix, place.line, place.row, column)
+        self._kinds.add(issue)
+        if len(self._issues) < KEPT_ISSUES:
+            self._issues.append(issue)
 
     def add_unreadable(self, place: Place, problem: Unreadable) -> None:
         """Note one problem that was raised."""
@@ -53,7 +60,7 @@ class Problems:
     def raise_any(self) -> None:
         """Raise `DatasetError` when there is a problem."""
         if self.total:
-            raise DatasetError(self._file, self._issues, self.total)
+            raise DatasetError(self._file, self._issues, self._kinds)
 
 
 def bounded(text: str) -> str:

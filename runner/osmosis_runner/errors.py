@@ -27,11 +27,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from osmosis_runner.jsontext import JsonObject, JsonValue
+from osmosis_runner.problem_kinds import ProblemKinds
 
 Code = Literal["VALIDATION", "CONFLICT", "NOT_FOUND", "INTERNAL"]
 
 LISTED_ISSUES = 20
-"""How many problems of one file an error lists; the rest is counted."""
+"""How many kinds of problems of one file the text of an error lists; the rest is counted."""
+KEPT_ISSUES = 1_000
+"""How many problems of one file `details` list one by one."""
 
 
 class RunnerError(Exception):
@@ -115,23 +118,29 @@ class DatasetIssue:
 
 
 class DatasetError(RunnerError):
-    """A dataset file with problems; the first `LISTED_ISSUES` in `issues`, all of them in `total`."""
+    """A dataset file with problems: the first `KEPT_ISSUES` in `issues`, all of them counted in `kinds`."""
 
     code = "VALIDATION"
 
-    def __init__(self, file: str, issues: Sequence[DatasetIssue], total: int | None = None) -> None:
+    def __init__(self, file: str, issues: Sequence[DatasetIssue], kinds: ProblemKinds | None = None) -> None:
         self.file = file
-        self.issues = tuple(issues[:LISTED_ISSUES])
-        self.total = len(issues) if total is None else total
+        self.issues = tuple(issues[:KEPT_ISSUES])
+        self.kinds = ProblemKinds.of(issues) if kinds is None else kinds
         super().__init__(
-            _dataset_text(file, self.issues, self.total),
+            _dataset_text(file, self.kinds),
             {
                 "error": "invalid_dataset",
                 "file": file,
-                "total": self.total,
+                "total": self.kinds.total,
+                "kinds": [kind.to_json() for kind in self.kinds.listed],
                 "issues": [_without_none(_dataset_issue_json(file, issue)) for issue in self.issues],
             },
         )
+
+    @property
+    def total(self) -> int:
+        """How many problems there are."""
+        return self.kinds.total
 
 
 class DatasetNotFound(DatasetError):
@@ -249,10 +258,12 @@ def _dataset_issue_json(file: str, issue: DatasetIssue) -> JsonObject:
     }
 
 
-def _dataset_text(file: str, issues: Sequence[DatasetIssue], total: int) -> str:
-    if total == 1 and len(issues) == 1:
-        return f"{file}: {issues[0]}"
-    lines = [f"{file}: {total} problems", *(f"  - {issue}" for issue in issues)]
-    if total > len(issues):
-        lines.append(f"  - and {total - len(issues)} more")
+def _dataset_text(file: str, kinds: ProblemKinds) -> str:
+    listed = kinds.listed
+    if kinds.total == 1:
+        return f"{file}: {listed[0]}"
+    lines = [f"{file}: {kinds.total:,} problems", *(f"  - {kind}" for kind in listed[:LISTED_ISSUES])]
+    more = kinds.total - sum(kind.count for kind in listed[:LISTED_ISSUES])
+    if more:
+        lines.append(f"  - and {more:,} more, of other kinds")
     return "\n".join(lines)

@@ -20,7 +20,10 @@ _VERBS = {"timeout": "timed out", "cancelled": "was cancelled"}
 
 
 def failure_words(error_type: str | None, error_phase: str | None) -> str:
-    """Return such as `grader failed`, `agent timed out` or `grader failed (validation_error)`; the type without a phase."""
+    """Return words such as `grader failed`, `agent timed out` or `grader failed (validation_error)`.
+
+    Without a phase that is the type.
+    """
     place = PLACES.get(error_phase or "")
     if place is None:
         return error_type or "failed"

@@ -17,9 +17,10 @@ from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
 from osmosis_runner.elsewhere import ServerAddress
 from osmosis_runner.endpoint import endpoint_of
-from osmosis_runner.errors import DatasetIssue, DatasetNotFound, RunNotFound
+from osmosis_runner.errors import DatasetError, DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
+from osmosis_runner.interpreters import find_interpreter
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name, nearest_first
 from osmosis_runner.plan import PlanCounts, count_items
@@ -54,6 +55,8 @@ class Checked:
     inputs: JsonObject
     output: Path
     rollout_file: RolloutFile = field(default_factory=RolloutFile)
+    python: str | None = None
+    """Interpreter of the rollout: of a project, for uv, as it was asked for; of another one its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def check(options: RunOptions) -> Checked:
     rows = read_rows(dataset, select, options.limit or config.limit)
     endpoint = endpoint_of(config.model_path, options.api_base, options.api_key_env, options.environ)
     inputs = build_inputs(config, rows, digest, endpoint)
-    return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file)
+    python = options.python if rollout_file.command else _python(options, rollout_dir)
+    return Checked(config, rollout_dir, source, rows, inputs, output, rollout_file, python)
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -138,14 +142,21 @@ def _check_there(options: RunOptions) -> None:
 
 
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
-    """The dataset file and where it comes from (`explicit` or `workspace`); raises `DatasetNotFound`."""
+    """The dataset file and where it comes from (`explicit` or `workspace`).
+
+    Raises `DatasetNotFound`, and `DatasetError` where several files of the workspace have that name.
+    """
     if given is not None:
         return given.absolute(), "explicit"
     folder = workspace / "data"
-    for suffix in DATASET_SUFFIXES:
-        path = folder / f"{name}{suffix}"
-        if path.is_file():
-            return path, "workspace"
+    found = [path for suffix in DATASET_SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
+    if len(found) == 1:
+        return found[0], "workspace"
+    if found:
+        names = " and ".join(path.name for path in found)
+        flag = f"--dataset-file {shlex.quote(str(found[0]))}"
+        issue = DatasetIssue(f"{names} are there, and only one can be meant", f"say which, as in {flag}")
+        raise DatasetError(str(folder / name), [issue])
     there = sorted(p.name for p in folder.glob("*") if p.is_file())[:10] if folder.is_dir() else []
     known = f"; data/ holds {', '.join(there)}" if there else ""
     issue = DatasetIssue(
@@ -164,6 +175,13 @@ def _rollout(
         return workspace / "rollouts" / config.rollout, RolloutFile(), None
     folder = rollout_directory(config, workspace)
     return folder, read_rollout_file(folder), digest_source(folder, exclude=[output])
+
+
+def _python(options: RunOptions, folder: Path) -> str | None:
+    """The interpreter that was asked for; uv finds that of a project. Raises `LaunchError`."""
+    if options.python is None or (folder / "pyproject.toml").is_file():
+        return options.python
+    return find_interpreter(options.python, options.environ)
 
 
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:

@@ -11,13 +11,12 @@ Knows the file and nothing of processes.
 from __future__ import annotations
 
 import shlex
-import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from osmosis_runner.config_fields import FieldReader
+from osmosis_runner.config_fields import FieldReader, nearest
 from osmosis_runner.errors import ConfigIssue, RolloutFileError
-from osmosis_runner.toml_lines import scan_lines
+from osmosis_runner.toml_text import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,21 +52,21 @@ def read_rollout_file(folder: Path) -> RolloutFile:
 
 def parse_rollout_file(text: str, path: str) -> RolloutFile:
     """Return what `text` says; `path` is only named in errors. Raises `RolloutFileError`."""
-    try:
-        table = tomllib.loads(text.removeprefix("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RolloutFileError(path, [ConfigIssue("", str(error))]) from None
-    reader = FieldReader(table, scan_lines(text))
-    for key in table:
+    toml = read_toml(text)
+    if toml.table is None:
+        raise RolloutFileError(path, toml.issues)
+    reader = FieldReader(toml.table, toml.lines)
+    for key in toml.table:
         if key not in KEYS:
-            reader.problem(key, f"unknown key; known are {' and '.join(KEYS)}")
-    command = table.get("command")
+            reader.problem(key, f"unknown key{nearest(key, KEYS) or '; known are ' + ' and '.join(KEYS)}")
+    command = toml.table.get("command")
     wrong = command_problem(command)
     if wrong:
         reader.problem("command", wrong)
     env = reader.env()
-    if reader.issues:
-        raise RolloutFileError(path, reader.issues)
+    issues = toml.all_issues(reader.issues)
+    if issues:
+        raise RolloutFileError(path, issues)
     return RolloutFile(tuple(cast("list[str]", command)), env)
 
 

@@ -24,6 +24,7 @@ DEEPEST = 100
 _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 _IGNORED_LISTED = 50
 _LIKENESS = 0.6
+_TEXTS_KEPT = 1_000
 
 
 class RowRules:
@@ -34,37 +35,41 @@ class RowRules:
         self._problems = problems
         self._ignored: dict[str, None] = {}
         self._seen_columns: set[tuple[str, ...]] = set()
-        self._met: set[str] = set()
-        self._told_missing: set[str] = set()
+        self._missing_told: dict[tuple[str, tuple[str, ...]], tuple[str, str]] = {}
 
     @property
     def ignored_columns(self) -> tuple[str, ...]:
         """Columns met that no rule reads, in order of appearance; bounded."""
         return tuple(self._ignored)
 
+    @property
+    def column_sets(self) -> int:
+        """How many different sets of columns were met; bounded."""
+        return len({frozenset(names) for names in self._seen_columns})
+
     def judge(self, place: Place, columns: Mapping[str, object], text_of: Callable[[str], str]) -> None:
         """Keep the row or note its problems; `text_of(column)` gives a number's or boolean's JSON text."""
         names = tuple(columns)
         if names not in self._seen_columns:
             self._meet_columns(place, names)
-        reader = _RowReader(place, columns, text_of, self._problems, self._says_missing)
+        reader = _RowReader(place, columns, text_of, self._problems, self._missing_words)
         kept = reader.read()
         if kept is not None and place.row is not None:
             messages, label, metadata = kept
             self._store.add(place.row, messages, label, metadata)
 
-    def _says_missing(self, names: Sequence[str]) -> bool:
-        """Whether to note that a row has none of these columns: of a file without them it is said once."""
-        if not self._met.isdisjoint(names):
-            return True
-        first = names[0] not in self._told_missing
-        self._told_missing.add(names[0])
-        return first
+    def _missing_words(self, column: str, names: tuple[str, ...]) -> tuple[str, str]:
+        """What `missing_column` says, found once for rows of the same columns."""
+        words = self._missing_told.get((column, names))
+        if words is None:
+            words = missing_column(column, names)
+            if len(self._missing_told) < _TEXTS_KEPT:
+                self._missing_told[column, names] = words
+        return words
 
     def _meet_columns(self, place: Place, names: tuple[str, ...]) -> None:
         if len(self._seen_columns) < 1_000:
             self._seen_columns.add(names)
-        self._met.update(name for name in names if name in COLUMNS)
         for name in names:
             if name not in COLUMNS and len(self._ignored) < _IGNORED_LISTED:
                 self._ignored.setdefault(name)
@@ -98,9 +103,9 @@ class _RowReader:
         columns: Mapping[str, object],
         text_of: Callable[[str], str],
         problems: Problems,
-        says_missing: Callable[[Sequence[str]], bool],
+        missing_words: Callable[[str, tuple[str, ...]], tuple[str, str]],
     ) -> None:
-        self._says_missing = says_missing
+        self._missing_words = missing_words
         self._place = place
         self._columns = columns
         self._text_of = text_of
@@ -158,9 +163,7 @@ class _RowReader:
     def _missing(self, column: str, present: Sequence[str]) -> None:
         empty = next((name for name in present if name in self._columns), None)
         if empty is None:
-            self._failed = True
-            if self._says_missing(present):
-                self._problem(column, *missing_column(column, self._columns))
+            self._problem(column, *self._missing_words(column, tuple(self._columns)))
             return
         value = self._columns[empty]
         found = "is null" if value is None else "is empty"

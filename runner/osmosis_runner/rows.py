@@ -43,6 +43,8 @@ class RowSet:
     dataset_format: DatasetFormat
     ignored_columns: tuple[str, ...] = ()
     """Columns that no rule reads, in order of appearance; bounded."""
+    column_sets: int = 1
+    """How many different sets of columns rows have; bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class _Counted:
 def read_rows(path: Path, select: Selection | None = None, limit: int | None = None) -> RowSet:
     """Read the rows of `path` that `select` names, else its first `limit` rows, else all.
 
-    Raises `DatasetNotFound`, `DatasetError` (all problems at once, the first 20 listed) and `SelectionError`.
+    Raises `DatasetNotFound`, `DatasetError` (all problems at once, by kind) and `SelectionError`.
     """
     problems = Problems(str(path))
     check_regular(path, problems)
@@ -86,6 +88,7 @@ def read_rows(path: Path, select: Selection | None = None, limit: int | None = N
         file=path,
         dataset_format=name.format,
         ignored_columns=rules.ignored_columns,
+        column_sets=rules.column_sets,
     )
 
 

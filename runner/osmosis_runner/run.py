@@ -53,6 +53,7 @@ async def run_evaluation(
     """
     began = time.monotonic()
     prepared = prepare(options)
+    options = replace(options, python=prepared.checked.python)
     with prepared.lock:
         rejudged = _threshold_changed(prepared, observer)
         if not prepared.counts.pending:

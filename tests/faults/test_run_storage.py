@@ -102,6 +102,25 @@ def test_a_ledger_that_cannot_grow_stops_the_run_and_fails_no_item(workspace: Wo
     finish(workspace, workspace.records())
 
 
+def test_a_ledger_that_cannot_grow_for_a_moment_fails_no_item(workspace: Workspace) -> None:
+    process = workspace.start()
+    calls = workspace.run_dir() / "calls.jsonl"
+    eventually(lambda: len(workspace.records()) >= 8)
+    bridge = bridge_of(workspace)
+    let_grow(bridge, calls, 100)
+    time.sleep(0.2)
+    _, hard = resource.prlimit(bridge, resource.RLIMIT_FSIZE)
+    resource.prlimit(bridge, resource.RLIMIT_FSIZE, (hard, hard))
+    # Whether a rollout is closed within the moment, which stops the run, is a matter of chance.
+    assert ended(process)["ended"] in ("halted", "complete")
+    assert {record["status"] for record in workspace.records()} <= {"success", "cancelled"}
+    told = [call for call in json_lines(calls) if call.get("error_code") == "ledger_unavailable"]
+    assert {call["status"] for call in told if "usage" in call} == {"upstream_error"}, (
+        "paid, and recorded later"
+    )
+    finish(workspace, workspace.records())
+
+
 def test_a_run_whose_directory_goes_away_stops_and_goes_on_when_it_is_back(workspace: Workspace) -> None:
     process = workspace.start()
     eventually(lambda: len(workspace.records()) >= 8)

@@ -18,7 +18,21 @@ from osmosis_bridge.native.via_responses.request import ViaResponses, say_as_res
 WORDS = st.just("w")
 NUMBERS = st.just(1)
 VALUES = st.sampled_from(["w", 1, None, False, ["w", 1], {"inner": "w"}, {"inner": {"deep": [1]}}])
-NAMES = ["cache_control", "name", "vendor", "detail", "prompt_cache_breakpoint"]
+NAMES = [
+    "cache_control",
+    "phase",
+    "vendor",
+    "detail",
+    "prompt_cache_breakpoint",
+    "name",
+    "content",
+    "function",
+    "file",
+    "image_url",
+    "tool_calls",
+    "text",
+    "format",
+]
 OF_SHAPE = frozenset({"type", "role", "syntax"})
 
 

@@ -14,7 +14,21 @@ from osmosis_bridge.native.spoken.responses import ResponsesTranslation, transla
 WORDS = st.just("w")
 NUMBERS = st.just(1)
 VALUES = st.sampled_from(["w", 1, None, False, ["w", 1], {"inner": "w"}, {"inner": {"deep": [1]}}])
-NAMES = ["cache_control", "phase", "vendor", "detail", "prompt_cache_breakpoint"]
+NAMES = [
+    "cache_control",
+    "phase",
+    "vendor",
+    "detail",
+    "prompt_cache_breakpoint",
+    "name",
+    "content",
+    "function",
+    "file",
+    "image_url",
+    "tool_calls",
+    "text",
+    "format",
+]
 NAMES_IT = frozenset({"id", "status"})
 """Members of an item that name it in a store; they say nothing."""
 WORDS_OF_SHAPE = frozenset({"type", "role", "syntax"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,12 @@ class FakeExchange:
         if isinstance(piece, TransportError):
             raise piece
         return piece if isinstance(piece, bytes) else b""
+
+    async def pour(self, take: Callable[[bytes], bool]) -> bool:
+        while piece := await self.chunk():
+            if not take(piece):
+                return True
+        return False
 
     async def whole(self, limit: int) -> bytes:
         body = b""
@@ -190,6 +196,15 @@ class FakeReply:
         assert not self.ended, "nothing follows the end"
         self.pieces.append(piece)
         await asyncio.sleep(0)
+
+    def push(self, piece: bytes) -> bool:
+        """Every other piece is waited for."""
+        if len(self.pieces) % 2:
+            return False
+        assert self.started, "nothing is sent before the head"
+        assert not self.ended, "nothing follows the end"
+        self.pieces.append(piece)
+        return True
 
     async def end(self, piece: bytes) -> None:
         await self.send(piece)

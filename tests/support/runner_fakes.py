@@ -37,6 +37,12 @@ class ScriptedExchange:
         body, self.body = self.body, b""
         return body
 
+    async def pour(self, take: Callable[[bytes], bool]) -> bool:
+        while piece := await self.chunk():
+            if not take(piece):
+                return True
+        return False
+
     async def whole(self, limit: int) -> bytes:
         return await self.chunk()
 

@@ -16,8 +16,18 @@ from msgspec import Raw
 
 from osmosis_bridge.call import Admitted, Outcome
 from osmosis_bridge.dialects.alias import with_alias
-from osmosis_bridge.dialects.chat_body import ABSENT, FALSY, Body, Reading, read_body, split_or_none, value_of
+from osmosis_bridge.dialects.chat_body import (
+    ABSENT,
+    FALSY,
+    Body,
+    Reading,
+    read_body,
+    read_named,
+    split_or_none,
+    value_of,
+)
 from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
+from osmosis_bridge.dialects.repeated import Repeated
 from osmosis_bridge.dialects.stream import Stream
 from osmosis_bridge.errors import BridgeError, UpstreamFailed
 from osmosis_bridge.policy import CHAT, Envelope
@@ -27,6 +37,8 @@ from osmosis_bridge.sse import Event, encode_event, with_data
 
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
+# So many events in a row that no other one repeated, and it is not looked for any more.
+_TRIES = 8
 
 
 def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[bytes, Outcome]:
@@ -35,11 +47,12 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     Raises `UpstreamFailed` where the body is an error or no completion at all.
     """
     body = body.removeprefix(b"\xef\xbb\xbf")
-    found = read_body(body)
+    found = read_named(body)
     if found is None:
         raise no_json(body, redactor)
     reading = Reading()
     reading.take(found)
+    reading.name(found)
     if found.choices is None or is_error(found):
         failure = _no_completion(value_of(body), redactor)
         if not is_error(found):
@@ -72,11 +85,22 @@ class ChatDialect(Dialect):
 class ChatStream(Stream):
     """One stream of chunks."""
 
-    __slots__ = ("_reading",)
+    __slots__ = ("_reading", "_repeated", "_tries")
 
     def __init__(self, admitted: Admitted, redactor: Redactor) -> None:
         super().__init__(admitted, redactor)
         self._reading = Reading()
+        self._repeated: Repeated | None = None
+        self._tries = _TRIES
+
+    def feed(self, piece: bytes) -> bytes:
+        """What the client may have of `piece` now; most pieces are one event that repeats an earlier one."""
+        if self._repeated is not None and self._splitter.between:
+            out = self._again(self._repeated, piece)
+            if out is not None:
+                self._dropped_cr = False
+                return out
+        return super().feed(piece)
 
     @property
     def reading(self) -> Reading:
@@ -100,6 +124,17 @@ class ChatStream(Stream):
         )
 
     def _take(self, event: Event) -> bytes:
+        out = None if self._repeated is None else self._again(self._repeated, event.raw)
+        return self._take_other(event) if out is None else out
+
+    def _again(self, repeated: Repeated, raw: bytes) -> bytes | None:
+        out = repeated.again(raw)
+        if out is None:
+            return None
+        self._tries = _TRIES
+        return self._redactor.scrub(out)
+
+    def _take_other(self, event: Event) -> bytes:
         data = event.data
         if data is None:
             return self._redactor.scrub(event.raw) if self.started else b""
@@ -113,12 +148,17 @@ class ChatStream(Stream):
             self._take_error(data, event, found)
             return b""
         self._reading.take(found)
+        self._reading.look(data)
         if not self._admitted.usage_asked and _only_usage(found):
             return b""
         if self._reading.erred:
             return self._take_choice_error(event, data, found)
         self.started = True
-        return self._redactor.scrub(self._frame(event, data, found))
+        frame = self._frame(event, data, found)
+        if self._tries and brings_text_alone(found):
+            self._tries -= 1
+            self._repeated = Repeated.of(event.raw, frame) if self._tries else None
+        return self._redactor.scrub(frame)
 
     def _take_choice_error(self, event: Event, data: bytes, found: Body) -> bytes:
         """A choice that ended in an error: what came with it is passed on, unless it is the first event of all."""
@@ -177,6 +217,19 @@ def is_error(found: Body) -> bool:
     """Whether a body or an event is an error by its own word."""
     return (found.error is not ABSENT and bytes(found.error) not in FALSY) or (
         found.object is not ABSENT and bytes(found.object) == b'"error"'
+    )
+
+
+def brings_text_alone(found: Body) -> bool:
+    """Whether an event changes nothing of what is read of the answer: one choice that goes on, and no more."""
+    choices = found.choices
+    if choices is None or len(choices) != 1:
+        return False
+    choice = choices[0]
+    return (
+        (found.usage is ABSENT or bytes(found.usage) == b"null")
+        and found.error is found.x_groq is choice.usage is choice.error is ABSENT
+        and bytes(choice.finish_reason) == b"null"
     )
 
 

@@ -18,6 +18,8 @@ from osmosis_bridge.usage import read_usage
 ABSENT = Raw(b"null")
 FALSY = frozenset({b"null", b"false", b'""', b"{}", b"[]", b"0"})
 _FINISH_LIMIT = 100
+_LOOKS = 8
+"""Chunks that are asked for what answers; some streams begin with an empty name."""
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -38,10 +40,16 @@ class Body(msgspec.Struct, gc=False):
     error: Raw = ABSENT
     object: Raw = ABSENT
     x_groq: Raw = ABSENT
+
+
+class NamedBody(Body, gc=False):
+    """The same with what answered, which is read of a whole reply and of the first chunks only."""
+
     system_fingerprint: Raw = ABSENT
 
 
 _decode = msgspec.json.Decoder(Body).decode
+_decode_named = msgspec.json.Decoder(NamedBody).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -52,12 +60,13 @@ class Reading:
         "_choice_usage",
         "_fingerprint",
         "_finished",
+        "_looks",
         "_seen",
         "_served",
         "_usage",
         "_x_groq",
         "choice_error",
-        "erred"
+        "erred",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -66,15 +75,12 @@ class Reading:
         self._finished: dict[bytes, str] = {}
         self._served: str | None = None
         self._fingerprint: str | None = None
+        self._looks = _LOOKS
         self.erred = False
         self.choice_error = b"null"
 
     def take(self, body: Body) -> None:
-        """Read one reply or chunk; of the model's names the first one stands."""
-        if self._served is None and body.model is not ABSENT:
-            self._served = said_name(bytes(body.model))
-        if self._fingerprint is None and body.system_fingerprint is not ABSENT:
-            self._fingerprint = said_name(bytes(body.system_fingerprint))
+        """Read one reply or chunk."""
         usage = bytes(body.usage)
         if usage != b"null":
             self._usage = usage
@@ -82,6 +88,17 @@ class Reading:
             self._x_groq = bytes(body.x_groq)
         for choice in body.choices or ():
             self._take_choice(choice)
+
+    def name(self, body: NamedBody) -> None:
+        """Read what answered."""
+        self._served = said_name(bytes(body.model))
+        self._fingerprint = said_name(bytes(body.system_fingerprint))
+
+    def look(self, chunk: bytes) -> None:
+        """Read what answered of the first chunk that says it, if it is among the first few."""
+        if self._looks and (named := read_named(chunk)) is not None:
+            self.name(named)
+            self._looks = 0 if self._served is not None else self._looks - 1
 
     def _take_choice(self, choice: Choice) -> None:
         index = bytes(choice.index)
@@ -130,14 +147,25 @@ def read_body(data: bytes) -> Body | None:
     try:
         return _decode(data)
     except (msgspec.DecodeError, RecursionError):
-        pass
+        return _read_any(data)
+
+
+def read_named(data: bytes) -> NamedBody | None:
+    """The same with what answered."""
+    try:
+        return _decode_named(data)
+    except (msgspec.DecodeError, RecursionError):
+        return _read_any(data)
+
+
+def _read_any(data: bytes) -> NamedBody | None:
     # Odd types, or a lone surrogate, which JSON allows and msgspec does not: the slow and tolerant way.
     found = value_of(data)
     if not isinstance(found, dict):
         return None
     fields = cast("dict[str, Any]", found)
     choices = fields.get("choices")
-    return Body(
+    return NamedBody(
         model=Raw(json.dumps(fields["model"]).encode()) if "model" in fields else ABSENT,
         choices=_choices(cast("list[object]", choices)) if isinstance(choices, list) else None,
         usage=_raw(fields.get("usage")),

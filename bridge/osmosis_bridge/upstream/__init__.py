@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
@@ -156,6 +156,14 @@ class Exchange(Protocol):
         """The next decoded piece of the body, ``b""`` at its clean end.
 
         May be cancelled and called again without losing a byte. Raises TransportError otherwise.
+        """
+        ...
+
+    async def pour(self, take: Callable[[bytes], bool]) -> bool:
+        """Hand the body to ``take`` as it comes, each piece within the turn of the loop that brought it.
+
+        True as soon as ``take`` says False of a piece, which it has taken; False at the body's clean end. May be
+        cancelled and called again without losing a byte. Raises TransportError otherwise, and what ``take`` raises.
         """
         ...
 

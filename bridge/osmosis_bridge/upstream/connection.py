@@ -185,7 +185,10 @@ class Connection(asyncio.Protocol):
         problem = self._framing.feed(data)
         if problem is not None:
             self._fail("malformed", problem)
-        elif exchange.ended:
+            return
+        if exchange.pieces:
+            exchange.arrived()
+        if exchange.ended:
             self._finish(exchange)
         elif exchange.failure is not None:
             self.abort()

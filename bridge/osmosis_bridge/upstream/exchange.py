@@ -7,6 +7,7 @@ it is drained or given up.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from osmosis_bridge.upstream import Reason, TransportError
@@ -42,6 +43,7 @@ class HttpExchange:
         "_decoding",
         "_failure",
         "_loop",
+        "_take_now",
         "_waiter",
         "buffered",
         "codings",
@@ -71,7 +73,8 @@ class HttpExchange:
         self._decoding: Decoding | None = None
         self._failure: TransportError | None = None
         self._loop = loop
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+        self._take_now: Callable[[bytes], bool] | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a lower-case header name."""
@@ -88,16 +91,28 @@ class HttpExchange:
 
     async def chunk(self) -> bytes:
         """All of the body that is here, decoded; waits if nothing is; ``b""`` at the clean end."""
-        while True:
-            if self._decoding is None and self.codings is None:
-                if self.pieces:
-                    return self._take()
-            elif piece := self._decoded():
-                return piece
+        while not (piece := self._here()):
             self._raise_failure()
             if self.ended:
                 return b""
             await self._news()
+        return piece
+
+    async def pour(self, take: Callable[[bytes], bool]) -> bool:
+        """See `Exchange.pour`; what is decoded is handed over a turn later, by the reader itself."""
+        while True:
+            while piece := self._here():
+                if not take(piece):
+                    return True
+            self._raise_failure()
+            if self.ended:
+                return False
+            self._take_now = take
+            try:
+                if await self._news():
+                    return True
+            finally:
+                self._take_now = None
 
     async def whole(self, limit: int) -> bytes:
         """The rest of the body; more than ``limit`` bytes of it raise ``too_large`` and close the connection."""
@@ -124,11 +139,28 @@ class HttpExchange:
             self._failure = TransportError(reason, detail)
         self.wake()
 
+    def arrived(self) -> None:
+        """Hand on what came of the body, or tell the reader that it is here."""
+        take, waiter = self._take_now, self._waiter
+        packed = self._decoding is not None or self.codings is not None
+        if take is None or waiter is None or waiter.done() or packed:
+            self.wake()
+            return
+        try:
+            going_on = take(self._take())
+        except Exception as error:  # noqa: BLE001 - the reader's own, and raised to the reader
+            self._waiter = None
+            waiter.set_exception(error)
+            return
+        if not going_on:
+            self._waiter = None
+            waiter.set_result(True)
+
     def wake(self) -> None:
         """Tell the reader, if one waits, that something changed."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            waiter.set_result(False)
 
     @property
     def failure(self) -> TransportError | None:
@@ -140,14 +172,20 @@ class HttpExchange:
         """Whether a reader waits."""
         return self._waiter is not None and not self._waiter.done()
 
-    def _news(self) -> asyncio.Future[None]:
-        """What `wake` completes. A cancelled wait leaves everything as it was."""
+    def _news(self) -> asyncio.Future[bool]:
+        """What `wake` completes with False, `arrived` with True. A cancelled wait leaves everything as it was."""
         if self.is_awaited:
             raise RuntimeError("two readers wait on one exchange")
         if self.line is not None:
             self.line.awaited()
         self._waiter = self._loop.create_future()
         return self._waiter
+
+    def _here(self) -> bytes:
+        """All of the body that is here, decoded, ``b""`` if nothing is."""
+        if self._decoding is None and self.codings is None:
+            return self._take() if self.pieces else b""
+        return self._decoded()
 
     def _take(self) -> bytes:
         pieces = self.pieces

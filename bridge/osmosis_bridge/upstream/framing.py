@@ -111,14 +111,13 @@ class Framing:
             exchange.wake()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of the body."""
+        """Keep a piece of the body; whoever feeds tells the reader."""
         exchange = self._exchange
         if exchange is None or exchange.ended:
             return
         self._quiet = 0
         exchange.pieces.append(body)
         exchange.buffered += len(body)
-        exchange.wake()
 
     def on_message_complete(self) -> None:
         """Note that the body is whole."""
@@ -127,7 +126,6 @@ class Framing:
             return
         exchange.ended = True
         self.keep = parser.should_keep_alive()
-        exchange.wake()
 
     def _head_problem(self, exchange: HttpExchange, status: int, version: str) -> str | None:
         if status == 101:

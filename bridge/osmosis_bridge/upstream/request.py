@@ -50,20 +50,28 @@ def request_head(
     Raises:
         ValueError: a method, target, name or value that cannot be sent; it never shows a value.
     """
+    head = _head_start(method, target, authority, tuple(headers))
+    if body_size or method in _WITH_LENGTH:
+        head += b"content-length: %d\r\n" % body_size
+    if proxy_credential is not None:
+        if len(proxy_credential) != len(proxy_credential.translate(None, _CONTROLS)):
+            raise ValueError("the proxy's credential holds a line end or another control character")
+        head += b"proxy-authorization: %b\r\n" % proxy_credential
+    return head + b"\r\n"
+
+
+# Most calls go to one place with the same headers: they are looked at once. A refusal is not remembered.
+@lru_cache(maxsize=64)
+def _head_start(
+    method: bytes, target: bytes, authority: bytes, headers: tuple[tuple[bytes, bytes], ...]
+) -> bytes:
+    """The request line, the host and the given headers."""
     parts = [_request_line(method, target), b"\r\nhost: ", authority, b"\r\n"]
-    lines = 3 + len(headers)
     for name, value in headers:
         parts += (_field_start(name), value, b"\r\n")
-    if body_size or method in _WITH_LENGTH:
-        parts.append(b"content-length: %d\r\n" % body_size)
-        lines += 1
-    if proxy_credential is not None:
-        parts += (b"proxy-authorization: ", proxy_credential, b"\r\n")
-        lines += 1
-    parts.append(b"\r\n")
     head = b"".join(parts)
     # One pass over all of it: the only control characters are the line ends put here.
-    if len(head) - len(head.translate(None, _CONTROLS)) != 2 * lines:
+    if len(head) - len(head.translate(None, _CONTROLS)) != 2 * (2 + len(headers)):
         raise ValueError(_where_a_control_stands(headers))
     return head
 

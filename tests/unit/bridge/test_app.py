@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import zlib
-from typing import Any
 
 import pytest
 from structlog.testing import CapturingLogger
 
 from asgi_bridge import TOKEN, Served, error_of
-from fakes import FOREVER, SSE, Answer, FakeTransport, a_call, a_log, completion, delta, request, sse
-from osmosis_bridge.app import AsgiReply, Gate, call_path, local_hosts, read_body, serve_while_present
+from fakes import SSE, Answer, FakeTransport, a_log, completion, delta, request, sse
+from osmosis_bridge.app import Gate, call_path, local_hosts
 from osmosis_bridge.bearers import RUN, rollout_bearer
-from osmosis_bridge.departure import DEPARTURE, Departure
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.redact import Redactor
 
@@ -302,174 +299,6 @@ def test_a_body_that_is_no_request_is_a_recorded_400(body: bytes) -> None:
     assert [record["status"] for record in served.ledger.records] == ["refused"]
 
 
-def test_a_body_comes_in_pieces_and_a_length_that_is_no_number_is_passed_over() -> None:
-    async def main() -> None:
-        messages = [
-            {"type": "http.request", "body": piece, "more_body": more}
-            for piece, more in ((b"a", True), (b"b", True))
-        ]
-        messages.append({"type": "http.request"})
-        source = iter(messages)
-
-        async def receive() -> Any:
-            return next(source)
-
-        assert await read_body({b"content-length": b"x"}, receive, 10) == b"ab"
-
-    asyncio.run(main())
-
-
-# --- clients that leave
-
-
-class Line:
-    """One connection by hand: `receive` gives what is put, `send` notes what comes."""
-
-    def __init__(self, served: Served, path: str = CALL, body: bytes | None = b"") -> None:
-        self.served = served
-        self.inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.sent: list[dict[str, Any]] = []
-        headers = [(b"host", b"127.0.0.1"), (b"authorization", b"Bearer " + TOKEN.encode())]
-        self.scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers}
-        if body is not None:
-            self.inbox.put_nowait({"type": "http.request", "body": body or request(stream=True)})
-
-    async def send(self, message: Any) -> None:
-        self.sent.append(message)
-
-    async def serve(self) -> None:
-        await self.served.app(self.scope, self.inbox.get, self.send)
-
-    def leave(self) -> None:
-        self.inbox.put_nowait({"type": "http.disconnect"})
-
-
-@pytest.mark.parametrize("pieces", [[FOREVER], [sse(delta("he"), done=False), FOREVER]])
-def test_a_client_that_leaves_stops_its_call_at_once(pieces: list[bytes | str]) -> None:
-    async def main() -> None:
-        served = Served(Answer(pieces, headers=SSE))
-        line = Line(served)
-        serving = asyncio.ensure_future(line.serve())
-        async with asyncio.timeout(10):
-            while served.transport.steps < len(pieces) + 1:
-                await asyncio.sleep(0)
-            line.leave()
-            await serving
-        assert (served.transport.open_exchanges, served.bridge.in_flight) == (0, 0)
-        assert [record["status"] for record in served.ledger.records] == ["cancelled"]
-
-    asyncio.run(main())
-
-
-def test_a_server_that_knows_when_its_client_leaves_is_asked_instead_of_its_messages() -> None:
-    async def main() -> None:
-        served = Served(Answer([FOREVER]), Answer([completion()]))
-        line, departure = Line(served, body=request()), Departure()
-        line.scope[DEPARTURE] = departure
-        serving = asyncio.ensure_future(line.serve())
-        async with asyncio.timeout(10):
-            while served.transport.steps < 2:
-                await asyncio.sleep(0)
-            departure.leave()
-            await serving
-        assert [record["status"] for record in served.ledger.records] == ["cancelled"]
-        gone = Line(served, body=request())
-        gone.scope[DEPARTURE] = departure
-        await gone.serve()
-        assert [record["status"] for record in served.ledger.records] == ["cancelled", "cancelled"]
-        assert served.transport.open_exchanges == 0
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_of_http_1_0_gets_a_whole_reply_with_its_length(stream: bool) -> None:
-    async def main() -> None:
-        pieces = [sse(delta("a"), done=False), sse(delta(finish="stop"))]
-        served = Served(Answer(pieces, headers=SSE) if stream else Answer([completion()]))
-        line = Line(served, body=request(stream=stream))
-        line.scope["http_version"] = "1.0"
-        await line.serve()
-        head, body = line.sent
-        assert dict(head["headers"])[b"content-length"] == str(len(body["body"])).encode()
-        assert not body.get("more_body", False)
-        assert body["body"].endswith(b"data: [DONE]\n\n" if stream else b"}")
-
-    asyncio.run(main())
-
-
-def test_a_client_that_leaves_while_it_sends_its_request_leaves_no_record() -> None:
-    async def main() -> None:
-        served = Served()
-        line = Line(served, body=None)
-        line.inbox.put_nowait({"type": "http.request", "body": b"{", "more_body": True})
-        line.leave()
-        await line.serve()
-        assert (served.ledger.appends, line.sent[0]["status"]) == (0, 400)
-
-    asyncio.run(main())
-
-
-def test_a_client_that_leaves_after_its_reply_changes_nothing() -> None:
-    async def main() -> None:
-        # What follows the end keeps the call busy while the client goes.
-        served = Served(Answer([sse(delta(finish="stop")), b"\n", b"\n", b"\n", b"\n"], headers=SSE))
-        line = Line(served)
-        serving = asyncio.ensure_future(line.serve())
-        async with asyncio.timeout(10):
-            while not (line.sent and not line.sent[-1].get("more_body", False) and "body" in line.sent[-1]):
-                await asyncio.sleep(0)
-            line.leave()
-            await serving
-        assert [record["status"] for record in served.ledger.records] == ["ok"]
-
-    asyncio.run(main())
-
-
-def test_the_end_of_the_server_is_no_client_that_left() -> None:
-    async def main() -> None:
-        served = Served(Answer([FOREVER]))
-        line = Line(served, body=request())
-        serving = asyncio.ensure_future(line.serve())
-        async with asyncio.timeout(10):
-            while served.transport.steps < 2:
-                await asyncio.sleep(0)
-        serving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await serving
-        assert [record["status"] for record in served.ledger.records] == ["cancelled"]
-
-    asyncio.run(main())
-
-
-def test_a_call_is_served_within_a_task() -> None:
-    async def main() -> None:
-        line = Line(Served())
-        coroutine = serve_while_present(line.served.bridge, a_call(b""), AsgiReply(line.send), Departure())
-        said = asyncio.get_running_loop().create_future()
-
-        def outside_of_a_task() -> None:
-            try:
-                coroutine.send(None)
-            except RuntimeError as error:
-                said.set_result(str(error))
-
-        asyncio.get_running_loop().call_soon(outside_of_a_task)
-        assert await said == "a call is served within a task"
-
-    asyncio.run(main())
-
-
-def test_anything_but_http_is_passed_over() -> None:
-    async def main() -> None:
-        line = Line(Served())
-        line.scope = {"type": "lifespan"}
-        await line.serve()
-        assert line.sent == []
-
-    asyncio.run(main())
-
-
 # --- streams, dry runs and faults of ours
 
 
@@ -555,24 +384,6 @@ def test_a_fault_of_ours_is_a_500_without_details_and_is_logged_with_them() -> N
     assert "inner details" not in response.text
     assert any("inner details" in repr(call) for call in kept.calls if call.method_name == "error")
     assert [record["error_code"] for record in served.ledger.records] == ["internal_error"]
-
-
-def test_a_fault_within_a_stream_leaves_it_unfinished() -> None:
-    class BreaksLater(FakeTransport):
-        async def step(self) -> None:
-            await super().step()
-            if self.steps == 3:
-                raise ZeroDivisionError
-
-    async def main() -> None:
-        served = Served(transport=BreaksLater(Answer([sse(delta("a"), done=False)], headers=SSE)))
-        line = Line(served)
-        await line.serve()
-        assert [message["type"] for message in line.sent] == ["http.response.start", "http.response.body"]
-        assert line.sent[-1]["more_body"] is True
-        assert served.ledger.records[0]["error_code"] == "internal_error"
-
-    asyncio.run(main())
 
 
 def test_a_ledger_that_refuses_is_told_as_a_500() -> None:

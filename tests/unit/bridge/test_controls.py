@@ -77,3 +77,7 @@ def test_a_header_ends_with_a_whole_name_however_many_there_are() -> None:
     assert header_list(("aws_1234", "aws_5678"), limit=17) == b"aws_1234,aws_5678"
     assert header_list(("aws_1234", "aws_5678"), limit=16) == b"aws_1234"
     assert len(header_list(("aws_" + "x" * 9999,))) == 100
+
+
+def test_every_prefix_holds_the_underscore_by_which_a_field_is_worth_a_look() -> None:
+    assert all("_" in prefix for prefix in controls.PREFIXES)

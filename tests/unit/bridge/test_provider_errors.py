@@ -238,7 +238,7 @@ def test_a_200_that_is_no_json_is_told_as_the_200_it_was() -> None:
     failure = no_json(b"<html><title>Login</title><p>please sign in</p></html>", Redactor())
     assert (failure.status, failure.code) == (502, "invalid_upstream_reply")
     assert failure.message.startswith(
-        "the provider answered 200 with something that is no JSON object: Login: please sign in; check that the base URL"
+        "the provider answered 200 with something that is no JSON object: Login: please sign in; check that the base"
     )
     assert no_json(b" \n", Redactor()).message.startswith(
         "the provider answered 200 with an empty body; check that"

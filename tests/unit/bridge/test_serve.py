@@ -330,7 +330,7 @@ def test_an_error_page_is_told_in_words_and_without_secrets() -> None:
     page = b"<html><title>Bad gateway</title><p>the-secret-key at gpu-7.internal</p></html>"
     seen = Seen(Answer([page], status=502, headers=((b"content-type", b"text/html"),)))
     assert seen.reply.status == 502
-    assert seen.error["message"] == "the provider answered 502: Bad gateway [REDACTED] at [private host]"
+    assert seen.error["message"] == "the provider answered 502: Bad gateway: [REDACTED] at [private host]"
 
 
 def test_an_error_under_http_200_is_an_error() -> None:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
-import uvloop
 
 from osmosis_bridge import server
 from osmosis_bridge.config import BridgeConfig, ConfigError
-from osmosis_bridge.departure import DEPARTURE
 from osmosis_bridge.routing import Route
-
-CONFIG = BridgeConfig("openai/gpt-x", port=0)
+from serving import CONFIG, Serving, error_of, request, served
 
 
 def secrets(environ: dict[str, str], keys: list[str | None] | None = None, **settings: Any) -> set[str]:
@@ -182,8 +177,6 @@ def test_a_ready_file_in_no_folder_is_refused_before_anything_is_begun(tmp_path:
 
 # HTTP, as it comes over a socket.
 
-App = Callable[[Any, Any, Any], Awaitable[None]]
-
 
 async def says_ok(scope: Any, receive: Any, send: Any) -> None:
     while (await receive()).get("more_body"):
@@ -191,81 +184,6 @@ async def says_ok(scope: Any, receive: Any, send: Any) -> None:
     headers = [(b"content-type", b"text/plain"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok"})
-
-
-class Serving:
-    """The bridge's HTTP server with an application of the test's behind it."""
-
-    def __init__(self, listener: socket.socket, made: server._Server) -> None:
-        self.port = listener.getsockname()[1]
-        self.server = made
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        self._writers.append(writer)
-        return reader, writer
-
-    async def hang_up(self) -> None:
-        for writer in self._writers:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-    async def raw(self, sent: bytes) -> bytes:
-        """Everything that comes back for these bytes, until the connection is closed."""
-        reader, writer = await self.connect()
-        writer.write(sent)
-        async with asyncio.timeout(8):
-            try:
-                came = await reader.read(-1)
-            except ConnectionResetError:
-                came = b""
-        return came
-
-
-def served(
-    app: App, use: Callable[[Serving], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> None:
-    """Serve `app` while `use` runs; afterwards the server is told to stop once, if it was not yet."""
-    # The collector of this process, which runs other tests, keeps its thresholds.
-    noop = lambda *args: None
-    monkeypatch.setattr(server, "gc", SimpleNamespace(collect=noop, freeze=noop, set_threshold=noop))
-
-    async def main() -> None:
-        config = replace(CONFIG, **settings)
-        any_app: Any = app
-        with server._bind(config) as listener:
-            ready = asyncio.Event()
-            made = server._Server(server._server_config(any_app, config), ready.set)
-            async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-                serve = group.create_task(made.serve(sockets=[listener]))
-                await ready.wait()
-                serving = Serving(listener, made)
-                try:
-                    await use(serving)
-                finally:
-                    # Also when the test fails: a server that is only cancelled leaves its sockets to a closed loop.
-                    await serving.hang_up()
-                    if not made.should_exit:
-                        made._stop()
-                    await asyncio.wait([serve])
-
-    uvloop.run(main())
-
-
-def request(*headers: bytes, target: bytes = b"/", body: bytes = b"") -> bytes:
-    lines = [b"POST " + target + b" HTTP/1.1", b"host: localhost", b"connection: close", *headers]
-    return b"\r\n".join(lines) + b"\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-
-
-def error_of(came: bytes) -> tuple[bytes, dict[str, Any], bytes]:
-    head, _, body = came.partition(b"\r\n\r\n")
-    assert b"\r\nx-osmosis-error-origin: bridge" in head
-    assert b"\r\ncontent-type: application/json" in head
-    assert b"\r\nconnection: close" in head
-    assert f"\r\ncontent-length: {len(body)}".encode() in head
-    return head.partition(b"\r\n")[0], json.loads(body)["error"], head
 
 
 LIMIT = 64 * 1024
@@ -346,9 +264,10 @@ def test_the_application_learns_that_a_client_has_left(monkeypatch: pytest.Monke
     began, left = asyncio.Event(), asyncio.Event()
 
     async def waits(scope: Any, receive: Any, send: Any) -> None:
-        scope[DEPARTURE].tell(left.set)
         began.set()
-        await left.wait()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
 
     async def use(serving: Serving) -> None:
         _, writer = await serving.connect()

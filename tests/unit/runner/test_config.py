@@ -129,8 +129,19 @@ def test_a_branch_and_a_commit_exclude_each_other() -> None:
 def test_invalid_toml_names_line_and_column() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config("[experiment]\nrollout = \n", PATH)
-    assert caught.value.issues[0].line == 2
-    assert "invalid TOML" in str(caught.value)
+    [issue] = [issue for issue in caught.value.issues if not issue.key]
+    assert issue.line == 2
+    assert issue.message == "invalid TOML: Invalid value at column 11"
+
+
+def test_mistakes_of_syntax_and_of_fields_are_told_together() -> None:
+    text = MINIMAL.replace('rollout = "', "rollout = ").replace("[secrets]", "[evaluation]\nn = 0\n[secrets]")
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, PATH)
+    said = [str(issue) for issue in caught.value.issues]
+    assert len(said) == 2
+    assert "invalid TOML" in said[0]
+    assert said[1].startswith("evaluation.n: must be at least 1, not 0 (line")
 
 
 def test_a_key_given_twice_names_both_lines() -> None:

@@ -47,15 +47,16 @@ def test_all_config_issues_stand_in_the_text_and_in_the_details() -> None:
     ]
 
 
-def test_a_dataset_error_lists_twenty_problems_and_counts_the_rest() -> None:
-    issues = [DatasetIssue("found", "fix", line=i, row=i - 1, column="label") for i in range(1, 31)]
+def test_a_dataset_error_tells_twenty_kinds_of_problems_and_counts_the_rest() -> None:
+    columns = [f"column_{'x' * i}" for i in range(30)]
+    issues = [DatasetIssue("found", "fix", line=i, row=i - 1, column=columns[i % 30]) for i in range(1, 61)]
     error = DatasetError("d.jsonl", issues)
     lines = str(error).splitlines()
-    assert lines[0] == "d.jsonl: 30 problems"
-    assert lines[1] == "  - line 1, row 0, label: found; fix"
-    assert lines[-1] == "  - and 10 more"
+    assert lines[0] == "d.jsonl: 60 problems"
+    assert lines[1] == "  - 2 rows (0, 30 from line 1), column_x: found; fix"
+    assert lines[-1] == "  - and 20 more, of other kinds"
     assert len(lines) == 22
-    assert error.details["total"] == 30
+    assert (error.details["total"], len(error.issues)) == (60, 60)
 
 
 def test_a_single_dataset_problem_is_one_line() -> None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from osmosis_runner.interpreters import Interpreter, complaint, read_list, search_path
+import pytest
+
+from osmosis_runner.faults import LaunchError
+from osmosis_runner.interpreters import Interpreter, complaint, find_interpreter, read_list, search_path
 
 
 def installed(folder: Path) -> str:
@@ -63,3 +67,76 @@ def test_the_complaint_says_what_was_wanted_what_there_is_and_what_to_do() -> No
     assert "and 2 more" in said
     assert "UV_PYTHON_DOWNLOADS=automatic" in said
     assert "none was found at all" in complaint(">=3.99", [])
+
+
+def program(path: Path, script: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> dict[str, str]:
+    """A machine whose version manager keeps 3.12.1 and 3.13.0, with stand-ins on PATH that fail."""
+    for version in ("3.12.1", "3.13.0"):
+        program(tmp_path / ".pyenv" / "versions" / version / "bin" / "python3", f"echo {version}")
+    program(tmp_path / "shims" / "python3.12", "echo 'pyenv: python3.12: command not found' >&2; exit 127")
+    program(tmp_path / "shims" / "tool", "exit 0")
+    return {"PATH": str(tmp_path / "shims"), "HOME": str(tmp_path), "SECRET_KEY": "canary"}
+
+
+@pytest.mark.parametrize("asked", ["3.12", "3.12.1", "python3.12", "cpython-3.12", "Python3.12"])
+def test_a_version_is_found_where_a_version_manager_keeps_it_and_a_stand_in_is_passed_over(
+    machine: dict[str, str], tmp_path: Path, asked: str
+) -> None:
+    found = find_interpreter(asked, machine, own=str(tmp_path / "none"))
+    assert found == str(tmp_path / ".pyenv/versions/3.12.1/bin/python3")
+
+
+def test_our_own_interpreter_is_taken_where_it_suits(machine: dict[str, str], tmp_path: Path) -> None:
+    own = program(tmp_path / "own" / "python", "echo 3.12.9")
+    assert find_interpreter("3", machine, own=own) == own
+    assert find_interpreter("3.12", machine, own=own) == own
+    assert find_interpreter("3.13", machine, own=own).endswith("3.13.0/bin/python3")
+    major, minor = sys.version_info[:2]
+    assert find_interpreter(f"{major}.{minor}", {"PATH": ""}) == sys.executable
+
+
+def test_a_version_that_is_not_there_is_told_with_those_that_are(
+    machine: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        LaunchError, match=r"no Python 3\.1 is installed \(found: 3\.13\.0 \(.*, 3\.12\.1 \("
+    ) as caught:
+        find_interpreter("3.1", machine, own=str(tmp_path / "none"))
+    assert "give another's path" in str(caught.value)
+
+
+def test_a_path_or_a_program_is_taken_as_it_is(
+    machine: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_interpreter("shims/tool", machine) == str(tmp_path / "shims" / "tool")
+    assert find_interpreter("tool", machine) == str(tmp_path / "shims" / "tool")
+    (tmp_path / "plain").touch()
+    for asked, why in (
+        ("./nothing", "does not exist"),
+        ("./shims", "is a folder"),
+        ("./plain", "may not be executed"),
+        ("pypy99", "no such program on PATH"),
+    ):
+        with pytest.raises(LaunchError, match=why):
+            find_interpreter(asked, machine)
+
+
+def test_an_interpreter_that_is_asked_sees_no_secret_and_may_not_hang(
+    machine: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    own = program(tmp_path / "own" / "python", f"env > {seen}; echo 3.12.9")
+    assert find_interpreter("3.12", machine, own=own) == own
+    assert "canary" not in seen.read_text()
+    monkeypatch.setattr("osmosis_runner.interpreters.ANSWERS_WITHIN_S", 0.2)
+    slow = program(tmp_path / "slow" / "python", "exec sleep 30")
+    assert find_interpreter("3.13", machine, own=slow).endswith("3.13.0/bin/python3")

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from osmosis_runner.errors import (
     ConfigError,
+    DatasetError,
     DatasetNotFound,
     ResumeMismatch,
     RunDirError,
     RunLocked,
     RunNotFound,
 )
+from osmosis_runner.faults import LaunchError
 from osmosis_runner.journal import Journal
 from osmosis_runner.journal_record import JournalRecord
 from osmosis_runner.lock import lock_holder
@@ -144,18 +147,38 @@ def test_a_run_recorded_before_endpoints_were_goes_on(workspace: Workspace) -> N
     assert prepared(workspace, api_base="http://127.0.0.1:10/v1").earlier is not None
 
 
+def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(workspace: Workspace) -> None:
+    assert prepared(workspace).checked.python is None
+    assert prepared(workspace, python=sys.executable).checked.python == sys.executable
+    with pytest.raises(LaunchError, match=r"no Python 3\.99 is installed"):
+        prepare(workspace.options(python="3.99"))
+    (workspace.root / "rollouts/t/pyproject.toml").touch()
+    assert prepared(workspace, python="3.99").checked.python == "3.99"
+
+
 def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
     assert prepared(workspace, name=None).name.count("-") == 2
     with pytest.raises(RunDirError):
         prepare(workspace.options(name="../x"))
 
 
+def test_two_datasets_of_one_name_are_told_with_the_flag_that_says_which(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for ending in ("jsonl", "csv"):
+        (tmp_path / "data" / f"d.{ending}").touch()
+    with pytest.raises(DatasetError) as caught:
+        find_dataset("d", None, tmp_path)
+    assert "d.jsonl and d.csv are there" in str(caught.value)
+    assert f"--dataset-file {tmp_path / 'data' / 'd.jsonl'}" in str(caught.value)
+    assert caught.value.code == "VALIDATION"
+    given = tmp_path / "data" / "d.csv"
+    assert find_dataset("d", given, tmp_path) == (given, "explicit")
+
+
 def test_a_dataset_is_found_by_its_name_or_taken_as_given(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "d.csv").touch()
     assert find_dataset("d", None, tmp_path) == (tmp_path / "data" / "d.csv", "workspace")
-    (tmp_path / "data" / "d.jsonl").touch()
-    assert find_dataset("d", None, tmp_path)[0].name == "d.jsonl"
     assert find_dataset("d", tmp_path / "x.jsonl", tmp_path) == (tmp_path / "x.jsonl", "explicit")
 
 

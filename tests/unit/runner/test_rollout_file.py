@@ -34,6 +34,13 @@ def test_everything_that_is_wrong_is_told_with_its_line() -> None:
     assert "runner's own" in said[3]
 
 
+def test_an_unknown_key_is_answered_with_the_nearest_and_a_mistake_of_syntax_with_its_column() -> None:
+    assert problems('comand = ["a"]\ncommand = ["b"]\nenv = x\n') == [
+        "comand: unknown key; did you mean 'command'? (line 1)",
+        'invalid TOML: Invalid value at column 7; text stands in double quotes: env = "x" (line 3)',
+    ]
+
+
 def test_a_line_is_answered_with_the_list_it_should_be() -> None:
     assert problems("command = \"node 'my file.js'\"\n") == [
         'command: must be a list of words, not a line: command = ["node", "my file.js"] (line 1)'

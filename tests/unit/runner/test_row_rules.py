@@ -78,8 +78,13 @@ def problems_of(*rows: Mapping[str, object]) -> list[tuple[int | None, str | Non
     return [(issue.row, issue.column) for issue in caught.value.issues]
 
 
-def test_a_column_that_no_row_has_is_missed_once() -> None:
-    assert problems_of(*[{"prompt": "q", "answer": "1"}] * 3) == [(0, "ground_truth"), (0, "user_prompt")]
+def test_a_column_that_no_row_has_is_missed_in_every_row_and_told_once() -> None:
+    with pytest.raises(DatasetError) as caught:
+        judged(*[{"prompt": "q", "answer": "1"}] * 3)
+    assert [(kind.first.column, kind.count, kind.rows) for kind in caught.value.kinds.listed] == [
+        ("ground_truth", 3, [0, 1, 2]),
+        ("user_prompt", 3, [0, 1, 2]),
+    ]
 
 
 def test_a_column_that_other_rows_have_is_missed_in_every_row_without_it() -> None:

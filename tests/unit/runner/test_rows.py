@@ -155,7 +155,8 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         read(tmp_path, "d.jsonl", (ROW + '{"user_prompt":"q"}\n' + "nonsense\n") * 30)
     assert caught.value.total == 60
-    assert len(caught.value.issues) == 20
+    assert len(caught.value.issues) == 60
+    assert [kind.count for kind in caught.value.kinds.listed] == [30, 30]
     assert [issue.line for issue in caught.value.issues][:4] == [2, 3, 5, 6]
 
 

@@ -289,6 +289,7 @@ PLAIN = (
     ours_only("U-embeddings", "/embeddings: prompt tokens are counted", asking("embeddings"), plain(E_BODY), status(200), recorded("ok", usage_source="provider")),
     ours_only("F-embeddings-stream", "/embeddings: stream is for the provider to judge, or a 400", asking("embeddings", streaming=True), plain(E_BODY), status(200, 400), lambda seen: fault("no stream", seen) if seen.reply.is_stream else None),
     ours_only("F-messages-version", "/messages: version and betas go out, the client's key does not", asking("messages", headers=(("anthropic-version", "2023-06-01"), ("anthropic-beta", "b-1"), ("x-api-key", "client-key-canary"))), plain(M_BODY), status_between(200, 401), anthropic_headers),
+    ours_only("E-embeddings-chat", "/embeddings: a chat completion in reply is none, and is told in terms of embeddings", asking("embeddings"), plain(completion()), status(502), error_says("no list of embeddings")),
     ours_only("F-chat-on-responses", "/responses: a chat completion in reply is no response", asking("responses"), plain(completion()), status(502)),
 )  # fmt: skip
 

@@ -236,6 +236,8 @@ def _top_logprobs(value: Json, said: _Said) -> None:
 
 
 def _stream_options(value: Json, said: _Said) -> None:
+    if value is not None and not isinstance(value, dict):
+        raise invalid("stream_options", "must be an object")
     for name, inner in as_object(value).items():
         if inner not in (None, False) and not (name == "include_usage" and inner is True):
             raise cannot_say(

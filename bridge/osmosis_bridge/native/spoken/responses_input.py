@@ -26,6 +26,8 @@ _SPEAKERS: Final = frozenset({"user", "system", "developer"})
 _NAMES_IT: Final = frozenset({"type", "id", "status"})
 _DESCRIBES: Final = frozenset({"annotations", "logprobs"})
 _CALL_EXTRAS: Final = ("namespace", "async", "caller")
+_OF_TURNS: Final = ("tool_calls", "tool_call_id", "function_call", "reasoning_content", "thinking_blocks")
+"""What Responses has items of their own for."""
 _NO_PLACE: Final = "chat completions has no place for it"
 
 
@@ -64,6 +66,14 @@ def read_input(instructions: Json, items: Json) -> Conversation:
     return Conversation(turns.messages, turns.sources)
 
 
+def beside(said: dict[str, Json], rest: Mapping[str, Json], place: str) -> dict[str, Json]:
+    """What was said, and further members under their own names; `Refused` for one whose name is taken."""
+    for name in rest:
+        if name in said:
+            raise cannot_say(f"{place}.{name}", "in chat completions something else stands under this name")
+    return said | dict(rest)
+
+
 def invalid(place: str, what: str) -> Refused:
     """The refusal of a request that is not of this dialect."""
     return Refused(f"{place} {what}", code="invalid_input", param=place)
@@ -100,7 +110,7 @@ class _Turns:
             self.sources.setdefault(f"{here}.content", f"{place}.content")
         else:
             turn["content"] = [*_parts_of(turn["content"]), *_parts_of(content)]
-        turn.update(rest)
+        turn.update(beside(turn, rest, place))
         self.sources.setdefault(here, place)
 
     def call(self, call: dict[str, Json], place: str) -> None:
@@ -182,17 +192,19 @@ def _read_item(item: Json, place: str, turns: _Turns) -> None:
 
 def _message(item: dict[str, Json], place: str, turns: _Turns) -> None:
     role = item.get("role")
-    _refuse(item, place, "phase")
+    _refuse(item, place, "phase", *_OF_TURNS)
     rest = {
         name: value
         for name, value in item.items()
-        if name not in _NAMES_IT and name not in ("role", "content", "phase") and value is not None
+        if name not in _NAMES_IT
+        and name not in ("role", "content", "phase", *_OF_TURNS)
+        and value is not None
     }
     content = read_content(item.get("content"), f"{place}.content")
     if role == "assistant":
         turns.answer(content, rest, place)
     elif role in _SPEAKERS:
-        turns.add({"role": role, "content": content} | rest, place)
+        turns.add(beside({"role": role, "content": content}, rest, place), place)
     else:
         raise invalid(f"{place}.role", f"is {role!r}; expected user, assistant, system or developer")
 
@@ -219,7 +231,7 @@ def _read_part(part: Json, place: str) -> dict[str, Json]:
         raise cannot_say(f"{place}.type", f"chat completions has no parts of type {kind!r}")
     said, read = reader(members, place)
     rest = {name: value for name, value in members.items() if name not in read and value is not None}
-    return said | {name: value for name, value in rest.items() if name not in said}
+    return beside(said, rest, place)
 
 
 _Part = tuple[dict[str, Json], frozenset[str]]
@@ -278,19 +290,23 @@ def _call(item: dict[str, Json], place: str, turns: _Turns) -> None:
     kind = "custom" if custom else "function"
     read = _NAMES_IT | {"call_id", "name", said, *_CALL_EXTRAS}
     rest = {name: value for name, value in item.items() if name not in read and value is not None}
-    call: dict[str, Json] = {"id": item["call_id"], "type": kind}
-    turns.call(call | {kind: {"name": item["name"], said: item[said]}} | rest, place)
+    call: dict[str, Json] = {
+        "id": item["call_id"],
+        "type": kind,
+        kind: {"name": item["name"], said: item[said]},
+    }
+    turns.call(beside(call, rest, place), place)
 
 
 def _output(item: dict[str, Json], place: str, turns: _Turns) -> None:
-    _refuse(item, place, *_CALL_EXTRAS)
+    _refuse(item, place, *_CALL_EXTRAS, *_OF_TURNS)
     if not isinstance(item.get("call_id"), str):
         raise invalid(f"{place}.call_id", "must be text")
     content = read_content(item.get("output"), f"{place}.output")
-    read = _NAMES_IT | {"call_id", "output", *_CALL_EXTRAS}
+    read = _NAMES_IT | {"call_id", "output", *_CALL_EXTRAS, *_OF_TURNS}
     rest = {name: value for name, value in item.items() if name not in read and value is not None}
     turn: dict[str, Json] = {"role": "tool", "tool_call_id": item["call_id"], "content": content}
-    turns.add(turn | rest, place, content=f"{place}.output")
+    turns.add(beside(turn, rest, place), place, content=f"{place}.output")
 
 
 def _reasoning(item: dict[str, Json], place: str, turns: _Turns) -> None:
@@ -304,16 +320,24 @@ def _reasoning(item: dict[str, Json], place: str, turns: _Turns) -> None:
         raise cannot_say(
             f"{place}.encrypted_content", "it is no reasoning of a reply of ours; leave the item out"
         )
-    texts: list[str] = []
-    for name in ("summary", "content"):
-        for n, part in enumerate(as_items(item.get(name))):
-            text = as_object(part).get("text")
-            if not isinstance(text, str):
-                raise invalid(f"{place}.{name}[{n}].text", "must be text")
-            texts.append(text)
+    texts = [text for name in ("summary", "content") for text in _texts(item.get(name), f"{place}.{name}")]
     text = "\n\n".join(text for text in texts if text)
     if text or sealed is not None:
         turns.think(_Thought(place, text, carried))
+
+
+def _texts(parts: Json, place: str) -> list[str]:
+    """The texts of a list of parts that hold nothing else."""
+    if parts is not None and not isinstance(parts, list):
+        raise invalid(place, "must be a list of parts")
+    texts: list[str] = []
+    for n, part in enumerate(as_items(parts)):
+        members = as_object(part)
+        _refuse(members, f"{place}[{n}]", *(name for name in members if name not in ("type", "text")))
+        if not isinstance(members.get("text"), str):
+            raise invalid(f"{place}[{n}].text", "must be text")
+        texts.append(members["text"])
+    return texts
 
 
 def _refuse(item: Mapping[str, Json], place: str, *names: str) -> None:

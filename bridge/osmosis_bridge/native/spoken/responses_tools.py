@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from osmosis_bridge.native.jsontree import Json, as_items, as_object
-from osmosis_bridge.native.spoken.responses_input import invalid
+from osmosis_bridge.native.spoken.responses_input import beside, invalid
 from osmosis_bridge.native.spoken.translation import cannot_say
 
 _CHOICES: Final = frozenset({"auto", "none", "required"})
@@ -46,13 +46,16 @@ def _tool(tool: Json, place: str) -> dict[str, Json]:
             raise cannot_say(f"{place}.{name}", "chat completions has no such member of a tool")
     inner = {name: members[name] for name in said if members.get(name) is not None}
     if "format" in inner:
-        inner["format"] = _grammar_within(as_object(inner["format"]))
+        inner["format"] = _grammar_within(inner["format"], f"{place}.format")
     read = {"type", *said, *_NO_EQUAL}
     rest = {name: value for name, value in members.items() if name not in read and value is not None}
-    return {"type": kind, kind: inner} | rest
+    return beside({"type": kind, kind: inner}, rest, place)
 
 
-def _grammar_within(given: Mapping[str, Json]) -> dict[str, Json]:
+def _grammar_within(form: Json, place: str) -> dict[str, Json]:
+    if not isinstance(form, dict):
+        raise invalid(place, "must be an object")
+    given = as_object(form)
     if given.get("type") != "grammar":
         return dict(given)
     return {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}
@@ -67,8 +70,14 @@ def read_choice(choice: Json) -> Json:
     if kind in ("function", "custom"):
         return _named(members, "tool_choice")
     if kind == "allowed_tools":
-        tools = as_items(members.get("tools"))
-        allowed = [_named(as_object(tool), f"tool_choice.tools[{n}]") for n, tool in enumerate(tools)]
+        tools = members.get("tools")
+        if not isinstance(tools, list):
+            raise invalid("tool_choice.tools", "must be a list")
+        for other in members.keys() - {"type", "mode", "tools"}:
+            raise cannot_say(f"tool_choice.{other}", "chat completions has no place for it")
+        allowed = [
+            _named(as_object(tool), f"tool_choice.tools[{n}]") for n, tool in enumerate(as_items(tools))
+        ]
         return {"type": kind, kind: {"mode": members.get("mode"), "tools": allowed}}
     if isinstance(kind, str):
         raise cannot_say("tool_choice.type", f"{kind!r}: {_BUILT_IN}")

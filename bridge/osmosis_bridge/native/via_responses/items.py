@@ -59,6 +59,20 @@ def input_of(messages: Json) -> list[dict[str, Json]]:
     return items
 
 
+def object_at(value: Json, place: str) -> dict[str, Json]:
+    """The object that stands there; `Refused` where it is none."""
+    if not isinstance(value, dict):
+        raise refuse_turn(place, "it must be an object")
+    return as_object(value)
+
+
+def list_at(value: Json, place: str) -> list[Json]:
+    """The list that stands there; `Refused` where it is none."""
+    if not isinstance(value, list):
+        raise refuse_turn(place, "it must be a list")
+    return as_items(value)
+
+
 def _refuse_unknown(turn: Mapping[str, Json], place: str, *known: str) -> None:
     for name in turn:
         if name not in known:
@@ -73,9 +87,8 @@ def _assistant(turn: dict[str, Json], place: str) -> list[dict[str, Json]]:
     # The items hold the reasoning; its text is a copy.
     _refuse_unknown(turn, place, *(known | {"reasoning_content"} if _reasoning_of(given) else known))
     text = _content(turn["content"], place, _SAID)
-    calls = [
-        _call(call, f"{place}.tool_calls[{n}]") for n, call in enumerate(as_items(turn.get("tool_calls")))
-    ]
+    given_calls = list_at(turn.get("tool_calls", []), f"{place}.tool_calls")
+    calls = [_call(call, f"{place}.tool_calls[{n}]") for n, call in enumerate(given_calls)]
     refusal = turn.get("refusal")
     if given and _says(given) == _says([_message(text, refusal), *calls]):
         return given
@@ -118,11 +131,11 @@ def _says(items: list[dict[str, Json]]) -> tuple[str, str, tuple[Json, ...]]:
 
 def _call(call: Json, place: str) -> dict[str, Json]:
     members = {
-        name: value for name, value in as_object(call).items() if value is not None and name != "index"
+        name: value for name, value in object_at(call, place).items() if value is not None and name != "index"
     }
     kind = "custom" if "custom" in members else "function"
     _refuse_unknown(members, place, "id", "type", kind)
-    inner = as_object(members.get(kind))
+    inner = object_at(members.get(kind), f"{place}.{kind}")
     said = "input" if kind == "custom" else "arguments"
     _refuse_unknown(inner, f"{place}.{kind}", "name", said)
     for name, value in (("id", members.get("id")), (f"{kind}.name", inner.get("name"))):
@@ -181,7 +194,11 @@ def _image(part: dict[str, Json], place: str) -> dict[str, Json]:
 
 
 def _file(part: dict[str, Json], place: str) -> dict[str, Json]:
-    file = {name: value for name, value in as_object(part.get("file")).items() if value is not None}
+    file = {
+        name: value
+        for name, value in object_at(part.get("file"), f"{place}.file").items()
+        if value is not None
+    }
     _refuse_unknown(file, f"{place}.file", "file_data", "file_id", "filename")
     return {"type": "input_file"} | file | _rest(part, "type", "file")
 

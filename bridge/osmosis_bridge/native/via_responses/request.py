@@ -20,7 +20,7 @@ from osmosis_bridge.native.replies import DONE
 from osmosis_bridge.native.spoken.translation import Translation, cannot_say, encode_json
 from osmosis_bridge.native.via_responses.answer import ChunkWriter, completion_of
 from osmosis_bridge.native.via_responses.choice import reasons
-from osmosis_bridge.native.via_responses.items import input_of
+from osmosis_bridge.native.via_responses.items import input_of, list_at, object_at
 from osmosis_bridge.sse import encode_event
 
 _NO_FIELD: Final = "OpenAI's Responses has no such parameter, and chat completions does not take this request"
@@ -190,12 +190,13 @@ def _moved(name: str, at: str) -> Callable[[Json, _Said], None]:
 
 
 def _format(value: Json, said: _Said) -> None:
-    members = as_object(value)
     if value is None:
         said.leave_out("response_format", "null is the default")
         return
-    inner = as_object(members.get("json_schema"))
-    said.put("response_format", "text.format", _rest(members, "json_schema") | inner)
+    members = object_at(value, "response_format")
+    inner = object_at(members.get("json_schema", {}), "response_format.json_schema")
+    form = _flattened(_rest(members, "json_schema"), inner, {}, "response_format")
+    said.put("response_format", "text.format", form)
 
 
 def _rest(members: Mapping[str, Json], *read: str) -> dict[str, Json]:
@@ -203,7 +204,7 @@ def _rest(members: Mapping[str, Json], *read: str) -> dict[str, Json]:
 
 
 def _tools(value: Json, said: _Said) -> None:
-    tools = [_flat(as_object(tool)) for tool in as_items(value)]
+    tools = [_flat(object_at(tool, f"tools[{n}]"), f"tools[{n}]") for n, tool in enumerate(as_items(value))]
     if tools:
         said.put("tools", "tools", tools)
     elif value is None or value == []:
@@ -212,20 +213,25 @@ def _tools(value: Json, said: _Said) -> None:
         raise cannot_say("tools", "it must be a list")
 
 
-def _flat(tool: Mapping[str, Json]) -> dict[str, Json]:
+def _flat(tool: Mapping[str, Json], place: str) -> dict[str, Json]:
     """A tool without the level that chat completions has more; a function is strict only where that was asked for."""
     kind = tool.get("type")
-    inner = as_object(tool.get(kind)) if isinstance(kind, str) else {}
-    if not inner:
+    if not isinstance(kind, str) or kind not in tool:
         return dict(tool)
-    flat = {"type": kind} | inner | _rest(tool, "type", str(kind))
+    inner = object_at(tool[kind], f"{place}.{kind}")
+    flat = _flattened({"type": kind}, inner, _rest(tool, "type", str(kind)), place)
     if kind == "function" and flat.get("strict") is None:
         flat["strict"] = False
     if kind == "function":
         flat.setdefault("parameters", None)
     form = as_object(flat.get("format"))
     if "grammar" in form:
-        flat["format"] = _rest(form, "grammar") | as_object(form["grammar"])
+        flat["format"] = _flattened(
+            _rest(form, "grammar"),
+            object_at(form["grammar"], f"{place}.format.grammar"),
+            {},
+            f"{place}.format",
+        )
     return flat
 
 
@@ -235,18 +241,33 @@ def _tool_choice(value: Json, said: _Said) -> None:
         said.leave_out("tool_choice", "null is the default")
         return
     if members.get("type") == "allowed_tools":
-        allowed = as_object(members.get("allowed_tools"))
-        tools = [_named(as_object(tool)) for tool in as_items(allowed.get("tools"))]
-        value = {"type": "allowed_tools"} | allowed | {"tools": tools}
+        at = "tool_choice.allowed_tools"
+        allowed = object_at(members.get("allowed_tools"), at)
+        tools = [
+            _named(object_at(tool, f"{at}.tools[{n}]"), f"{at}.tools[{n}]")
+            for n, tool in enumerate(list_at(allowed.get("tools"), f"{at}.tools"))
+        ]
+        value = _flattened(_rest(members, "allowed_tools"), allowed | {"tools": tools}, {}, "tool_choice")
     elif members:
-        value = _named(members)
+        value = _named(members, "tool_choice")
     said.put("tool_choice", "tool_choice", value)
 
 
-def _named(choice: Mapping[str, Json]) -> dict[str, Json]:
+def _flattened(
+    first: Mapping[str, Json], inner: Mapping[str, Json], last: Mapping[str, Json], place: str
+) -> dict[str, Json]:
+    """Members of two levels in one; `Refused` where one would stand in another's place."""
+    for name in inner:
+        if name in first or name in last:
+            raise cannot_say(f"{place}.{name}", "it stands there twice; Responses has one place for it")
+    return {**first, **inner, **last}
+
+
+def _named(choice: Mapping[str, Json], place: str) -> dict[str, Json]:
     kind = choice.get("type")
-    inner = as_object(choice.get(kind)) if isinstance(kind, str) else {}
-    return _rest(choice, str(kind)) | inner
+    if not isinstance(kind, str) or kind not in choice:
+        return dict(choice)
+    return _flattened(_rest(choice, kind), object_at(choice[kind], f"{place}.{kind}"), {}, place)
 
 
 _READERS: Final[Mapping[str, Callable[[Json, _Said], None]]] = {

@@ -107,6 +107,128 @@ def test_two_readers_at_once_are_a_mistake() -> None:
     run(main)
 
 
+def poured(into: list[bytes], stop_at: bytes = b"never") -> Callable[[bytes], bool]:
+    def take(piece: bytes) -> bool:
+        into.append(piece)
+        return piece != stop_at
+
+    return take
+
+
+def test_what_is_poured_is_handed_over_within_the_read_that_brought_it() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        wire.say(HELLO[:-4])
+        async with asyncio.TaskGroup() as group:
+            pouring = group.create_task(exchange.pour(poured(came)))
+            await asyncio.sleep(0)
+            assert came == [b"h"]
+            wire.say(b"el")
+            assert came == [b"h", b"el"]
+            wire.say(b"lo")
+            assert came == [b"h", b"el", b"lo"]
+            assert await pouring is False
+            assert await exchange.pour(poured(came)) is False
+
+    run(main)
+
+
+def test_pouring_stops_where_it_is_told_to_and_goes_on_from_there() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        wire.say(HELLO[:-4])
+        assert await exchange.pour(poured(came, b"h")) is True
+        async with asyncio.TaskGroup() as group:
+            pouring = group.create_task(exchange.pour(poured(came, b"el")))
+            await asyncio.sleep(0)
+            wire.say(b"el")
+            wire.say(b"l")
+            assert await pouring is True
+        assert came == [b"h", b"el"]
+        wire.say(b"o")
+        assert await exchange.pour(poured(came)) is False
+        assert came == [b"h", b"el", b"lo"]
+
+    run(main)
+
+
+def test_pouring_that_is_cancelled_just_as_bytes_come_loses_nothing() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        async with asyncio.TaskGroup() as group:
+            pouring = group.create_task(exchange.pour(poured(came)))
+            await asyncio.sleep(0)
+            pouring.cancel()
+            wire.say(HELLO)
+        assert pouring.cancelled()
+        assert b"".join(came) + await exchange.whole(5) == b"hello"
+
+    run(main)
+
+
+def test_what_goes_wrong_with_whoever_takes_is_raised_to_whoever_pours() -> None:
+    async def main() -> None:
+        wire = wired()
+        exchange = wire.ask()
+        wire.say(HELLO[:-5])
+
+        def take(piece: bytes) -> bool:
+            raise ZeroDivisionError(piece)
+
+        pouring = asyncio.ensure_future(exchange.pour(take))
+        await asyncio.sleep(0)
+        wire.say(HELLO[-5:])
+        with pytest.raises(ZeroDivisionError):
+            await pouring
+
+    run(main)
+
+
+def test_what_came_before_a_failure_is_poured_before_it_is_raised() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        wire.say(HELLO[:-4])
+        exchange.fail("cut", "the connection closed before the reply's end")
+        with pytest.raises(TransportError, match="cut"):
+            await exchange.pour(poured(came))
+        assert came == [b"h"]
+
+    run(main)
+
+
+def test_what_is_packed_is_unpacked_on_the_way() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        sent = packed(gzip.compress(b"hello"))
+        async with asyncio.TaskGroup() as group:
+            pouring = group.create_task(exchange.pour(poured(came)))
+            for at in range(0, len(sent), 7):
+                wire.say(sent[at : at + 7])
+                await asyncio.sleep(0)
+            assert await pouring is False
+        assert b"".join(came) == b"hello"
+
+    run(main)
+
+
+def test_a_packed_body_that_is_broken_fails_whoever_pours() -> None:
+    async def main() -> None:
+        wire, came = wired(), list[bytes]()
+        exchange = wire.ask()
+        pouring = asyncio.ensure_future(exchange.pour(poured(came)))
+        await asyncio.sleep(0)
+        wire.say(packed(b"no gzip"))
+        with pytest.raises(TransportError, match="malformed"):
+            await pouring
+
+    run(main)
+
+
 @pytest.mark.parametrize("split", [False, True])
 def test_a_whole_body_may_be_as_large_as_the_limit_and_no_larger(split: bool) -> None:
     async def main() -> None:
