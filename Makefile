@@ -67,8 +67,8 @@ faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every 
 
 .PHONY: frameworks
 frameworks: | check-python $(UV) ## let agent frameworks drive the bridge, in an environment of their own
-	@export UV_PROJECT_ENVIRONMENT=$(FRAMEWORKS); $(call sync,$(LOCKED) --no-default-groups --group frameworks)
-	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -W ignore tests/e2e/test_frameworks.py $(ARGS)
+	@export UV_PROJECT_ENVIRONMENT=$(FRAMEWORKS); $(call sync,$(LOCKED) --no-default-groups --group frameworks --extra native)
+	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -W ignore tests/e2e/test_frameworks.py tests/e2e/test_native_frameworks.py $(ARGS)
 
 .PHONY: fmt
 fmt: $(VENV)/.ready-dev ## format the code and apply the fixes that are safe

@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osmosis_bridge.native.eventstream import encode_frame
+from osmosis_bridge.native.jsontree import objects, strings
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Asked:
 
 
 class NativeProviders:
-    """The server; `answer` may be replaced between calls."""
+    """The server; `answer` may be replaced between calls, or decided for each by `decide`."""
 
     def __init__(self) -> None:
         self.answer = Answer()
+        self.decide: Callable[[Asked], Answer] | None = None
         self.asked: list[Asked] = []
         self.url = ""
         self._loop = asyncio.new_event_loop()
@@ -100,7 +102,7 @@ class NativeProviders:
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
         asked = Asked(method, path, headers, json.loads(raw) if raw else None)
         self.asked.append(asked)
-        answer = self.answer
+        answer = self.answer if self.decide is None else self.decide(asked)
         plain = path.partition("?")[0]
         if answer.status != 200 or (answer.body is not None and answer.error_after is None):
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
@@ -477,6 +479,32 @@ def _openai(answer: Answer, asked: Asked) -> tuple[str, list[bytes]]:
     if answer.usage and (asked.body.get("stream_options") or {}).get("include_usage"):
         pieces.append(_event(base | {"choices": [], "usage": usage}))
     return "text/event-stream", [*pieces, b"data: [DONE]\n\n"]
+
+
+def uses_the_tool(asked: Asked) -> Answer:
+    """A model of few words: it calls the tool `add` once, and then says what came of it."""
+    results = [text for node in objects(asked.body) for text in _results(node)]
+    if not results:
+        return Answer(text=(), tool=("add", {"a": 7, "b": 8}))
+    return Answer(text=("the tool", " said ", results[-1]))
+
+
+def _results(node: dict[str, Any]) -> list[str]:
+    """What a tool said, in Anthropic's, Gemini's or Amazon's place for it."""
+    if node.get("type") == "tool_result":
+        return strings(
+            node["content"]
+            if isinstance(node["content"], str)
+            else [part["text"] for part in node["content"]]
+        )
+    for name, inner in (("functionResponse", "response"), ("function_response", "response")):
+        if name in node:
+            return strings(node[name][inner])
+    return (
+        [text for part in node["toolResult"]["content"] for text in strings(part)]
+        if "toolResult" in node
+        else []
+    )
 
 
 def vector_of(text: str) -> list[float]:
