@@ -108,7 +108,7 @@ def decode_record(line: bytes) -> JournalRecord:
     except msgspec.ValidationError as error:
         raise BadRecord(f"not a record: {error}") from None
     except msgspec.DecodeError as error:
-        raise BadRecord(f"invalid JSON: {error}") from None
+        raise BadRecord(f"invalid JSON: {str(error).removeprefix('JSON is malformed: ')}") from None
     _check(record)
     return record
 

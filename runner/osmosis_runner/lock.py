@@ -27,6 +27,7 @@ from osmosis_runner.errors import RunDirError, RunLocked, StorageError
 LOCKS = ".locks"
 ATTEMPTS = 100
 """Times a file that others remove is made and opened again."""
+UNWRITABLE = "nothing was started; choose an --output that can be written"
 _LONGEST_OWNER = 4096
 
 
@@ -64,13 +65,13 @@ class RunLock:
         except FileExistsError:
             raise RunDirError(f"{path.parent} is not a folder; choose another --output") from None
         except OSError as error:
-            raise StorageError.of(str(path), error, "nothing was started") from None
+            raise StorageError.of(str(path), error, UNWRITABLE) from None
         lock = cls(path, descriptor, owner, made)
         try:
             _write_owner(descriptor, owner)
         except OSError as error:
             lock.release()
-            raise StorageError.of(str(path), error, "nothing was started") from None
+            raise StorageError.of(str(path), error, UNWRITABLE) from None
         return lock
 
     def release(self) -> None:
