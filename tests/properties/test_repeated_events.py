@@ -93,7 +93,7 @@ def hidden(end: bytes) -> bytes:
 @pytest.mark.parametrize(
     "pieces",
     [
-        [counted("a", 2), counted("b", 3), counted("c", 2)],
+        [counted("a", 3), hidden(b"\n\n"), counted("b", 3)],
         [plain("a"), plain("b"), hidden(b"\r\r"), plain("c"), b"\n" + plain("d")],
         [plain("a"), plain("b"), hidden(b"\r\r"), b"\n" + plain("c")],
         [plain("a"), plain("b")[:20], plain("b")[20:], plain("c") * 2],

@@ -362,7 +362,9 @@ class Wire:
         self.tasks: set[asyncio.Task[None]] = set()
         self.full = False
         self.written: list[bytes] = []
-        self.write = self.written.append
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
 
     def usual_headers(self) -> list[tuple[bytes, bytes]]:
         return []
