@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ CHUNKS = st.fixed_dictionaries(
     optional={
         "model": st.sampled_from(["up/real", "up/real", "other"]),
         "obfuscation": TEXTS,
-        "usage": st.sampled_from([None, {"prompt_tokens": 1, "completion_tokens": 2}]),
+        "usage": st.sampled_from([None, *({"prompt_tokens": 1, "completion_tokens": count} for count in (2, 3))]),
         "error": st.sampled_from([None, {"message": "no"}]),
     },
 )  # fmt: skip
@@ -71,3 +72,34 @@ def test_the_short_way_and_the_long_one_give_out_the_same(
     redactor = Redactor(["the-secret-key"])
     short = read(ChatStream(admitted(alias), redactor), pieces)
     assert short == read(EachForItself(admitted(alias), redactor), pieces)
+
+
+def counted(text: str, completion_tokens: int) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    usage = {"prompt_tokens": 1, "completion_tokens": completion_tokens}
+    return b"data: " + json.dumps({"choices": [choice], "usage": usage}).encode() + b"\n\n"
+
+
+def plain(text: str) -> bytes:
+    return (
+        b'data: {"choices":[{"index":0,"delta":{"content":"' + text.encode() + b'"}}],"model":"up/real"}\n\n'
+    )
+
+
+def hidden(end: bytes) -> bytes:
+    return b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}' + end
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [counted("a", 3), hidden(b"\n\n"), counted("b", 3)],
+        [plain("a"), plain("b"), hidden(b"\r\r"), plain("c"), b"\n" + plain("d")],
+        [plain("a"), plain("b"), hidden(b"\r\r"), b"\n" + plain("c")],
+        [plain("a"), plain("b")[:20], plain("b")[20:], plain("c") * 2],
+    ],
+    ids=["the last usage stands", "a line end goes with its own event", "half a line end", "in other pieces"],
+)
+def test_cases_that_chance_seldom_meets(pieces: list[bytes]) -> None:
+    short = read(ChatStream(admitted(), Redactor()), pieces)
+    assert short == read(EachForItself(admitted(), Redactor()), pieces)

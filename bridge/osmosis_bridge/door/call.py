@@ -53,7 +53,7 @@ class InboundCall:
     """One call: what `BridgeApp.answer` asks about (`Asked`), and where its answer goes (`Reply`)."""
 
     __slots__ = (
-        "_answer", "_begins", "_begun", "_complete", "_continue", "_fault", "_held", "_left", "_line", "_pieces",
+        "_answer", "_begins", "_begun", "_complete", "_continue", "_fault", "_held", "_line", "_pieces",
         "_size", "_task", "_unsent", "_waiter", "chunks", "dialect", "finished", "headers", "keep", "lines",
         "rollout_id", "started",
     )  # fmt: skip
@@ -86,7 +86,7 @@ class InboundCall:
         self._fault: Refused | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._begun = self._left = False
+        self._begun = False
 
     # What the connection does with it.
 
@@ -120,7 +120,6 @@ class InboundCall:
         task = self._task
         if self.finished or task is None:
             return
-        self._left = True
         task.cancel("the client left")
         if not self._begun:
             # A task that is cancelled before its first step runs none of its code.
@@ -212,9 +211,6 @@ class InboundCall:
         self._begun = True
         try:
             await self._answer(self, self)
-        except asyncio.CancelledError:
-            if not self._left:
-                raise
         finally:
             task = self._task
             if task is not None:

@@ -65,6 +65,7 @@ def test_text_at_several_places_may_change() -> None:
     again = first.again(event("bc", more=',"obfuscation":""'))
     assert again == event("bc", more=',"obfuscation":""', model='"a longer alias"')
     assert first.again(event("bc", more=',"obfuscation":null')) is None
+    assert first.again(event("bc", more=',"obfuscatiox":"xy"')) is None
 
 
 @pytest.mark.parametrize("alias", ['"u"', '"up"', '"xy"', '"a longer one"'])

@@ -354,19 +354,61 @@ def test_a_client_that_leaves_after_its_reply_changes_nothing(monkeypatch: pytes
     served(app.app, use, monkeypatch)
 
 
+class Wire:
+    """A connection that notes what is written to it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.full = False
+        self.written: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def usual_headers(self) -> list[tuple[bytes, bytes]]:
+        return []
+
+    async def room(self) -> None:
+        raise AssertionError
+
+    def ended(self, *, keep: bool) -> None:
+        self.written.append(b"kept" if keep else b"closed")
+
+    def break_off(self) -> None:
+        self.written.append(b"broken off")
+
+
+async def nobody_answers(asked: InboundCall, reply: InboundCall) -> None:
+    raise AssertionError
+
+
 def test_a_call_whose_client_leaves_in_the_same_turn_is_not_waited_for() -> None:
     async def main() -> None:
-        line: Any = type("Line", (), {"loop": asyncio.get_running_loop(), "tasks": set()})()
-
-        async def answer(asked: InboundCall, reply: InboundCall) -> None:
-            raise AssertionError
-
-        call = InboundCall(line, answer, CHAT_DIALECT, None, [])
+        wire = Wire()
+        call = InboundCall(wire, nobody_answers, CHAT_DIALECT, None, [])
         call.begin()
-        assert len(line.tasks) == 1
+        assert len(wire.tasks) == 1
         call.leave()
-        assert line.tasks == set()
+        assert wire.tasks == set()
         await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_head_that_nothing_follows_goes_alone_and_a_piece_of_nothing_is_no_end() -> None:
+    async def main() -> None:
+        wire = Wire()
+        call = InboundCall(wire, nobody_answers, CHAT_DIALECT, None, [])
+        await call.start(200, ())
+        assert wire.written == []
+        await asyncio.sleep(0)
+        head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+        assert wire.written == [head]
+        await call.send(b"")
+        await call.send(b"a")
+        await call.end(b"")
+        assert wire.written == [head, b"1\r\na\r\n", b"0\r\n\r\n", b"kept"]
 
     asyncio.run(main())
 

@@ -87,6 +87,23 @@ def test_a_large_body_waits_until_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
     served(app, use, monkeypatch)
 
 
+def test_a_body_that_is_not_asked_for_yet_is_not_taken_from_the_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Noting(reads=False, waits=True)
+
+    async def use(serving: Serving) -> None:
+        reader, writer = await serving.connect()
+        writer.write(get(b"/", b"content-length: 3000000", method=b"POST") + b"x" * 3_000_000)
+        await until(lambda: app.bodies)
+        (door,) = serving.server.server_state.connections
+        await until(lambda: not door.transport.is_reading())
+        app.go.set()
+        assert (await reply_of(reader))[1] == b"ab"
+
+    served(app, use, monkeypatch)
+
+
 def test_a_body_that_nobody_asked_for_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(serving: Serving) -> None:
         reader, writer = await serving.connect()
