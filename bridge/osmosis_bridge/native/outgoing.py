@@ -24,11 +24,13 @@ from osmosis_bridge.native.jsontree import (
     same,
     shown,
     spelled,
+    strings,
     words,
 )
 from osmosis_bridge.native.plan import CODE, Placed, Plan, Unsupported, Wanted
 from osmosis_bridge.native.rule import Check, Family
 from osmosis_bridge.native.strictness import mark_strict, wants_strict, without_strict
+from osmosis_bridge.native.turns import parsed
 
 Became = Literal["forwarded", "renamed to", "moved to", "value changed", "left out", "set by the translator"]
 
@@ -186,7 +188,12 @@ def _holds(check: Check, value: Json, found: Json) -> bool:
 
 def missing_words(value: Json, found: Json) -> set[str]:
     """The names and values within `value` that `found` does not hold."""
-    return words(without_defaults(value), UNSAID) - words(found) - _WRAPPERS - _names_of_shape(value)
+    lost = words(without_defaults(value), UNSAID) - words(found) - _WRAPPERS - _names_of_shape(value)
+    # Bedrock has a schema as the text of it.
+    for text in strings(found) if lost else ():
+        if text[:1] == "{":
+            lost -= words(parsed(text))
+    return lost
 
 
 def _names_of_shape(value: Json) -> set[str]:

@@ -222,3 +222,11 @@ def test_a_request_of_litellm_s_own_is_refused_with_a_way_out() -> None:
     refusal = not_a_call("/v1beta/cachedContents")
     assert refusal.code == "unsupported_parameter"
     assert "data URLs" in refusal.message
+
+
+def test_a_schema_may_arrive_as_the_text_of_it() -> None:
+    asked = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"required": ["city"]}}}
+    there = {"structure": {"jsonSchema": {"schema": '{"required": ["city"]}'}}}
+    assert missing_words(asked, there) == set()
+    assert missing_words(asked, {"structure": '{"required": ["town"]}'}) == {"city"}
+    assert missing_words(asked, {"structure": '{"required": '}) == {"required", "city"}
