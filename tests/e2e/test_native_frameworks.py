@@ -20,12 +20,7 @@ LANES = {
     "gemini": ("gemini/gemini-2.5-flash", "GEMINI_API_KEY", 18),
 }
 """Model path, the key's variable, and the tokens that the provider counts for a call."""
-WAYS = [
-    (name, lane)
-    for name, (dialect, _) in DRIVERS.items()
-    for lane in LANES
-    if dialect != "messages" or lane == "claude"
-]
+WAYS = [(name, lane) for name in DRIVERS for lane in LANES]
 EVERY = pytest.mark.parametrize(("name", "lane"), WAYS)
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 ROLLOUTS = iter(range(1, 10_000))
