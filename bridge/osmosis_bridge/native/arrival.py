@@ -17,6 +17,8 @@ from osmosis_bridge.native.rule import Family
 from osmosis_bridge.native.turns import parsed, refuse_turn
 
 _THINKING_PARTS: Final = frozenset({"thinking", "redacted_thinking"})
+_READ: Final = frozenset({"url", "data", "file_data", "file_id", "detail", "format"})
+"""What a part's image, audio or file is, and what its kind decides on; a file's name is neither."""
 _LOST: Final = "it does not arrive in the request that would be sent"
 
 
@@ -125,6 +127,8 @@ def _part_texts(part: Json, place: str) -> Iterator[tuple[str, str]]:
         value: Json = inner if isinstance(inner, str) else ""
         if isinstance(inner, dict):
             fields = as_object(inner)
+            for member in sorted(fields.keys() - _READ):
+                yield from ((f"{place}.{name}.{member}", text) for text in strings(fields[member]) if text)
             value = (
                 fields.get("url")
                 or fields.get("data")

@@ -112,3 +112,18 @@ def test_turns_that_are_put_together_are_told() -> None:
     assert turns_row([HI, HI], {"messages": [1]}, ANTHROPIC).why is not None
     assert turns_row([{"role": "system", "content": "s"}, HI], {"messages": [1]}, ANTHROPIC).why is None
     assert turns_row([HI], {"messages": [1]}, CHAT).became == "forwarded"
+
+
+def test_a_files_name_arrives_or_is_refused_by_name() -> None:
+    file = {
+        "file_data": "data:application/pdf;base64,QUJD",
+        "filename": "report.pdf",
+        "format": "application/pdf",
+    }
+    turn = {"role": "user", "content": [{"type": "file", "file": file}]}
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD"}
+    sent: dict[str, Any] = {"type": "document", "source": source}
+    named = sent | {"title": "report.pdf"}
+    check_sent([turn], {"messages": [{"role": "user", "content": [named]}]}, ANTHROPIC)
+    body = {"messages": [{"role": "user", "content": [sent]}]}
+    assert lost([turn], body) == "messages[0].content[0].file.filename"
