@@ -173,6 +173,21 @@ def test_a_tool_call_comes_back_whole(
         assert choice["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("lane", [*NATIVE, *RELAYED])
+def test_what_is_said_before_a_tool_call_comes_back(
+    lanes: httpx.Client, provider: NativeProviders, lane: str, streamed: bool
+) -> None:
+    provider.answer = Answer(text=("I look", " it up"), tool=("weather", {"city": "Rome"}))
+    if streamed:
+        said = text_of(stream(lanes, lane, tools=TOOLS))
+    else:
+        message = ask(lanes, lane, tools=TOOLS).json()["choices"][0]["message"]
+        assert message["tool_calls"]
+        said = message["content"]
+    assert said == "I look it up"
+
+
 @pytest.mark.parametrize(
     ("lane", "said", "meant"),
     [

@@ -12,7 +12,7 @@ import msgspec
 
 from osmosis_bridge.errors import UpstreamFailed
 from osmosis_bridge.native.counts import READ_HERE, read_counts
-from osmosis_bridge.native.jsontree import Json, as_object
+from osmosis_bridge.native.jsontree import Json, as_items, as_object
 from osmosis_bridge.native.witness import Witness, openai_finish
 from osmosis_bridge.sse import encode_event
 
@@ -46,6 +46,7 @@ def _choice(choice: dict[str, Json], witness: Witness) -> dict[str, Json]:
     message = _tidy(choice.get("message") or {})
     message.setdefault("role", "assistant")
     message.setdefault("content", None)
+    _say_beside_tools(message, witness.message)
     _show_signatures(message)
     index = choice.get("index") or 0
     said = witness.finishes.get(index)
@@ -56,6 +57,17 @@ def _choice(choice: dict[str, Json], witness: Witness) -> dict[str, Json]:
     if choice.get("logprobs") is not None:
         kept["logprobs"] = choice["logprobs"]
     return kept
+
+
+def _say_beside_tools(message: dict[str, Json], said: Mapping[str, Json]) -> None:
+    """Put back the text and the plan that Cohere says before it calls tools; streams have them from LiteLLM."""
+    parts = [as_object(part) for part in as_items(said.get("content"))]
+    text = "".join(str(part.get("text") or "") for part in parts)
+    if text and message["content"] is None:
+        message["content"] = text
+    if said.get("tool_plan"):
+        known = as_object(message.get("provider_specific_fields"))
+        message["provider_specific_fields"] = known | {"tool_plan": said["tool_plan"]}
 
 
 def ended_in_error(witness: Witness) -> UpstreamFailed | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from osmosis_bridge.native.eventstream import FrameBroken, FrameSplitter
-from osmosis_bridge.native.jsontree import MISSING, Json, at, objects
+from osmosis_bridge.native.jsontree import MISSING, Json, as_object, at, objects
 from osmosis_bridge.sse import Event, EventSplitter, EventTooLarge
 
 _KEPT: Final = 32 * 1024 * 1024
@@ -58,7 +58,8 @@ class Witness:
 
     `finishes` is what the provider said, by choice; `counts` its own usage object, each count by its last value;
     `usage` whether it counted tokens; `error` its own error object or text, if one came within the reply; `ended`
-    whether it said that the reply is complete; `cut` whether the connection broke, `broken` what could not be read.
+    whether it said that the reply is complete; `cut` whether the connection broke, `broken` what could not be read;
+    `message` Cohere's message of a plain reply, of which LiteLLM drops what stands beside tool calls.
     """
 
     def __init__(self, dialect: str) -> None:
@@ -67,6 +68,7 @@ class Witness:
         self.counts: dict[str, Json] = {}
         self.usage = False
         self.error: Json = None
+        self.message: dict[str, Json] = {}
         self.ended = False
         self.cut = False
         self.broken: str | None = None
@@ -178,6 +180,8 @@ class Witness:
 
     def _take_cohere(self, found: Json) -> None:
         self._error_member(found)
+        if at(found, ("type",)) is MISSING:
+            self.message = as_object(at(found, ("message",)))
         if at(found, ("type",)) == "message-end":
             self.ended = True
             inner = at(found, ("delta", "error"))

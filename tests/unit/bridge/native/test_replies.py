@@ -138,3 +138,16 @@ def test_a_stream_s_message_is_put_together_for_the_memory() -> None:
         "provider_specific_fields": {"thought_signatures": ["t"]},
         "tool_calls": [{"id": "c"}],
     }
+
+
+def test_what_cohere_says_beside_tool_calls_is_put_back() -> None:
+    said = {
+        "content": [{"type": "text", "text": "I look"}, {"type": "text", "text": " up"}],
+        "tool_plan": "look",
+    }
+    cohere = witness("cohere", finishes={0: "TOOL_CALL"}, message=said)
+    (choice,) = completion(made(content=None, tool_calls=[{"id": "c"}]), cohere, "m")["choices"]
+    assert choice["message"]["content"] == "I look up"
+    assert choice["message"]["provider_specific_fields"] == {"tool_plan": "look"}
+    (kept,) = completion(made(), witness("cohere", finishes={0: "COMPLETE"}, message=said), "m")["choices"]
+    assert kept["message"]["content"] == "a"

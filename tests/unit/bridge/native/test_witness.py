@@ -92,6 +92,9 @@ def test_cohere_and_ollama_are_read() -> None:
         ),
     )
     assert (witness.finishes, witness.usage, witness.ended) == ({0: "COMPLETE"}, True, True)
+    assert witness.message == {}
+    plain = {"finish_reason": "TOOL_CALL", "message": {"tool_plan": "I look", "tool_calls": []}}
+    assert saw("cohere", json.dumps(plain).encode()).message == plain["message"]
     lines = b'{"message":{},"done":false}\n{"done":true,"done_reason":"stop","eval_count":3}'
     witness = saw("ollama", lines[:20], lines[20:])
     assert (witness.finishes, witness.counts, witness.ended) == ({0: "stop"}, {"eval_count": 3}, True)
