@@ -53,8 +53,14 @@ def split_fields(text: bytes) -> Fields:
         return fields
     names = [name.text for name in _split_all(text)]
     if len(names) > count:
-        raise NamedTwice(next(name for place, name in enumerate(names) if name in names[:place]))
+        raise NamedTwice(_first_again(names))
     return fields
+
+
+def _first_again(names: list[str]) -> str:
+    """The first name that stood before; linear, as a client says how many there are."""
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))
 
 
 def _as_python_writes(fields: Fields) -> bytes:

@@ -94,3 +94,10 @@ def test_what_is_no_object_is_the_decoders_error() -> None:
         split_fields(b"[1]")
     with pytest.raises(msgspec.DecodeError):
         split_fields(b'{"a":')
+
+
+def test_a_name_that_stands_twice_among_very_many_is_found_in_one_pass() -> None:
+    members = ",".join(f'"k{number}":1' for number in range(300_000))
+    with pytest.raises(NamedTwice) as caught:
+        split_fields(f'{{{members},"k299999":2}}'.encode())
+    assert caught.value.name == "k299999"
