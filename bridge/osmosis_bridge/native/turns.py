@@ -66,17 +66,23 @@ def prepare(messages: Json, family: Family) -> Prepared:
     return prepared
 
 
-def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> dict[str, Json]:
+def turn_of(turn: Json, place: str, roles: frozenset[str], expected: str) -> tuple[str, dict[str, Json]]:
+    """Role and members of a message; raises `Refused` where it is no object, or its role none of `roles`."""
     if not isinstance(turn, dict):
         raise Refused(f"{place} must be an object", code="invalid_messages", param=place)
     members = cast("dict[str, Json]", turn)
     role = members.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
+    if not isinstance(role, str) or role not in roles:
         raise Refused(
-            f"{place}.role is {role!r}; expected one of {', '.join(sorted(_ROLES))}",
+            f"{place}.role is {role!r}; expected {expected}",
             code="invalid_messages",
             param=f"{place}.role",
         )
+    return role, members
+
+
+def _turn(turn: Json, place: str, family: Family, left_out: dict[str, str]) -> dict[str, Json]:
+    _, members = turn_of(turn, place, _ROLES, f"one of {', '.join(sorted(_ROLES))}")
     kept: dict[str, Json] = {}
     for name, value in members.items():
         if name == "content" or (value is not None and not (name in _EMPTY_SAYS_NOTHING and not value)):

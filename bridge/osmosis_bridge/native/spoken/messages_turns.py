@@ -22,6 +22,7 @@ from osmosis_bridge.native.spoken.messages_blocks import (
     without,
 )
 from osmosis_bridge.native.spoken.translation import cannot_say
+from osmosis_bridge.native.turns import turn_of
 
 UNSIGNED: Final = "unsigned:"
 """How the signature of a thought begins that a provider gave without one; the field it came in follows."""
@@ -85,16 +86,7 @@ def _say_system(system: Json, said: Conversation) -> None:
 
 
 def _say_turn(turn: Json, place: str, said: Conversation) -> None:
-    if not isinstance(turn, dict):
-        raise Refused(f"{place} must be an object", code="invalid_messages", param=place)
-    members = cast("dict[str, Json]", turn)
-    role = members.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
-        raise Refused(
-            f"{place}.role is {role!r}; expected user or assistant",
-            code="invalid_messages",
-            param=f"{place}.role",
-        )
+    role, members = turn_of(turn, place, _ROLES, "user or assistant")
     envelope = {"role": role} | without(members, "role", "content")
     content = members.get("content")
     if isinstance(content, str):
