@@ -71,9 +71,9 @@ class Wire:
     def ask(
         self, method: bytes = b"POST", body: bytes = b"{}", total_at: float | None = None
     ) -> HttpExchange:
-        """Send a request."""
+        """Send a request, as at the end of the loop's turn."""
         exchange = self.connection.start(method, b"%b / HTTP/1.1\r\n\r\n" % method, body, total_at)
-        assert exchange is not None
+        self.connection.send()
         return exchange
 
     def say(self, *pieces: bytes) -> None:

@@ -17,8 +17,6 @@ from osmosis_bridge.errors import Refused
 
 _CLOSE = (b"connection", b"close")
 _CHUNKED = (b"transfer-encoding", b"chunked")
-# Copying a small body behind its head costs less than handing over two pieces.
-_JOIN_LIMIT = 64 * 1024
 
 
 class Line(Protocol):
@@ -33,7 +31,7 @@ class Line(Protocol):
         ...
 
     def write(self, piece: bytes) -> None:
-        """Send bytes, or keep them until there is room."""
+        """Send bytes at the end of this turn of the loop, or keep them until there is room."""
         ...
 
     async def room(self) -> None:
@@ -54,7 +52,7 @@ class InboundCall:
 
     __slots__ = (
         "_answer", "_begins", "_begun", "_complete", "_continue", "_fault", "_held", "_line", "_pieces",
-        "_size", "_task", "_unsent", "_waiter", "chunks", "dialect", "finished", "headers", "keep", "lines",
+        "_size", "_task", "_waiter", "chunks", "dialect", "finished", "headers", "keep", "lines",
         "rollout_id", "started",
     )  # fmt: skip
 
@@ -78,7 +76,6 @@ class InboundCall:
         """Whether the client knows chunks; if not, a reply in pieces is collected and sent whole, with its length."""
         self._held: list[bytes] = []
         self._begins: tuple[int, Headers] = (500, ())
-        self._unsent = b""
         self._pieces: list[bytes] = []
         self._size = 0
         self._complete = False
@@ -151,15 +148,12 @@ class InboundCall:
         if line.full:
             await line.room()
         self.started = self.finished = True
-        if len(body) <= _JOIN_LIMIT:
-            line.write(head + body)
-        else:
-            line.write(head)
-            line.write(body)
+        line.write(head)
+        line.write(body)
         line.ended(keep=self.keep)
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Send the head of a reply whose body follows in pieces, together with the first if that comes at once."""
+        """Send the head of a reply whose body follows in pieces."""
         self.started = True
         # Nobody asks for them any more, and a stream may be long.
         self.lines = []
@@ -167,8 +161,7 @@ class InboundCall:
         if not self.chunks:
             self._begins = (status, headers)
             return
-        self._unsent = self._head(status, headers, _CHUNKED)
-        self._line.loop.call_soon(self._flush)
+        self._line.write(self._head(status, headers, _CHUNKED))
 
     async def send(self, piece: bytes) -> None:
         """Send a piece of the body, once there is room for it."""
@@ -185,9 +178,6 @@ class InboundCall:
             return True
         if not self.chunks:
             self._held.append(piece)
-        elif self._unsent:
-            head, self._unsent = self._unsent, b""
-            line.write(b"%b%x\r\n%b\r\n" % (head, len(piece), piece))
         else:
             line.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
@@ -201,8 +191,7 @@ class InboundCall:
         if line.full:
             await line.room()
         self.finished = True
-        last = b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n"
-        line.write(self._unsent + last)
+        line.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n")
         line.ended(keep=self.keep)
 
     # Its own steps.
@@ -227,12 +216,6 @@ class InboundCall:
         elif not self.keep:
             lines.append(_CLOSE)
         return reply_head(status, lines)
-
-    def _flush(self) -> None:
-        """A head that no piece followed within this turn of the loop goes alone."""
-        head, self._unsent = self._unsent, b""
-        if head and not self.finished:
-            self._line.write(head)
 
     def _news(self) -> None:
         waiter, self._waiter = self._waiter, None

@@ -7,6 +7,9 @@ leniencies on).
 Rules for whoever edits this file: replies leave in the order of their requests; nothing is written into a reply but by
 its own request; a client that leaves is told to its request at once; a connection that asks nothing is closed after
 `timeout_keep_alive` seconds, one whose request cannot be read after one error, or after the reply that is under way.
+
+What is written in a turn of the loop leaves at its end, beside what the other connections were given: clients are woken
+once and not once for each piece, which under load is half of what sending costs.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from osmosis_bridge.errors import Refused
 HEAD_LIMIT: Final = 64 * 1024
 """Most bytes of a request's line and headers; also of all else that is not body between two pieces of it."""
 HEADER_COUNT_LIMIT: Final = 200
+_HELD_LIMIT: Final = 64 * 1024
+"""Bytes kept for the end of the turn; copying them into one piece costs less than handing over several."""
 # Loops count in milliseconds; a timer that comes that much early is on time.
 _TICK: Final = 0.002
 # What a client says when it offers to go on in HTTP/2 or over a web socket.
@@ -44,9 +49,9 @@ class Door(asyncio.Protocol):
     """A connection with at most one reply under way."""
 
     __slots__ = (
-        "_active", "_app", "_calls", "_closed", "_connections", "_deaf", "_head_size", "_headers", "_idle_since",
-        "_in_head", "_keep_alive_s", "_parser", "_parsing", "_quiet", "_room", "_state", "_target", "_timer",
-        "_too_large", "_waiting", "full", "loop", "tasks", "transport",
+        "_active", "_app", "_calls", "_closed", "_connections", "_deaf", "_head_size", "_headers", "_held",
+        "_idle_since", "_in_head", "_keep_alive_s", "_parser", "_parsing", "_quiet", "_room", "_state", "_target",
+        "_timer", "_too_large", "_unsent", "_waiting", "full", "loop", "tasks", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -73,6 +78,8 @@ class Door(asyncio.Protocol):
         self._waiting: list[InboundCall | OtherRequest] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._room: asyncio.Event | None = None
+        self._unsent: list[bytes] = []
+        self._held = 0
         self._idle_since = 0.0
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -110,6 +117,7 @@ class Door(asyncio.Protocol):
         self._connections.discard(self)
         # Parser and connection hold each other; this frees both without a collection.
         self._parser = self._parsing = self._waiting = None
+        self._unsent.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -210,9 +218,15 @@ class Door(asyncio.Protocol):
         return self._state.default_headers
 
     def write(self, piece: bytes) -> None:
-        """Send bytes, or keep them until there is room."""
-        if not self._closed:
-            self.transport.write(piece)
+        """Send bytes at the end of this turn of the loop, at once where they are many."""
+        if self._closed:
+            return
+        if not self._unsent:
+            self.loop.call_soon(self._send)
+        self._unsent.append(piece)
+        self._held += len(piece)
+        if self._held > _HELD_LIMIT:
+            self._send()
 
     async def room(self) -> None:
         """Wait until the client has taken what was written, or has left."""
@@ -227,6 +241,7 @@ class Door(asyncio.Protocol):
         if not keep or self._closed:
             self.break_off()
         elif self._waiting:
+            self._send()  # an `OtherRequest` writes by itself
             self._active = self._waiting.pop(0)
             if not self._waiting:
                 self.transport.resume_reading()
@@ -239,6 +254,7 @@ class Door(asyncio.Protocol):
     def break_off(self) -> None:
         """Close the connection, after what was written."""
         if not self._closed:
+            self._send()
             self._closed = self._deaf = True
             self.transport.close()
 
@@ -256,6 +272,20 @@ class Door(asyncio.Protocol):
         self.break_off()
 
     # Its own steps.
+
+    def _send(self) -> None:
+        """Hand what was kept to the socket."""
+        pieces, transport = self._unsent, self.transport
+        if not pieces or transport.is_closing():
+            return
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        elif self._held <= _HELD_LIMIT:
+            transport.write(b"".join(pieces))
+        else:
+            transport.writelines(pieces)
+        self._unsent = []
+        self._held = 0
 
     @property
     def _last(self) -> InboundCall | OtherRequest | None:

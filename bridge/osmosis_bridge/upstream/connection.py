@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_probe",
         "_reading_paused",
+        "_request",
         "_stamp",
         "_timer",
         "_total_at",
@@ -65,6 +66,7 @@ class Connection(asyncio.Protocol):
         "closed",
         "idle_since",
         "key",
+        "unsent",
         "used",
     )
 
@@ -74,6 +76,8 @@ class Connection(asyncio.Protocol):
         self.key = key
         self.closed = False
         self.used = False
+        self.unsent = False
+        "Whether it was lost before a byte of its last request was sent."
         self.idle_since = 0.0
         self._loop = loop
         self._keeper = keeper
@@ -82,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._framing = Framing()
         self._probe: poll | None = None
         self._exchange: HttpExchange | None = None
+        self._request = b""
         self._unsent: memoryview | None = None
         self._reading_paused = False
         self._writing_paused = False
@@ -91,29 +96,19 @@ class Connection(asyncio.Protocol):
 
     # What the transport does with it.
 
-    def start(self, method: bytes, head: bytes, body: bytes, total_at: float | None) -> HttpExchange | None:
-        """Send a request; None if the connection turned out to be closed before any byte of it was sent."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            self.abort()
-            return None
+    def start(self, method: bytes, head: bytes, body: bytes, total_at: float | None) -> HttpExchange:
+        """Send a request, a small one at the end of this turn; see `unsent` for one that could not be sent."""
         exchange = self._exchange = HttpExchange(self._loop, self)
         self._framing.begin(exchange, method)
         self._total_at = _FOREVER if total_at is None else total_at
+        self._request = head
         if len(body) <= _JOIN_LIMIT:
-            transport.write(head + body)
-        elif len(body) <= _UPLOAD_SLICE:
-            transport.writelines((head, body))
+            self._request += body
+            self._loop.call_soon(self.send)
         else:
-            transport.write(head)
             self._unsent = memoryview(body)
-        if transport.is_closing():
-            # The first send was refused on the spot: what refuses it takes none of it.
-            exchange.line = None
-            self.abort()
-            return None
-        self._upload()
-        if self._timer is None:
+            self.send()
+        if self._timer is None and not self.closed:
             self._arm()
         return exchange
 
@@ -145,24 +140,36 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the socket now, whatever is on its way, and give the slot back."""
-        if self.closed:
-            return
-        self.closed = True
+        if self._request:
+            self.unsent = True
+            self._request = b""
         exchange, self._exchange = self._exchange, None
-        self._unsent = None
-        self._framing.drop()
-        self._probe = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
-        self._keeper.lost(self)
+        if not self.closed:
+            self._close()
         if exchange is not None and exchange.line is not None:
             exchange.fail("cut", "the connection was closed")
 
     # What the event loop does with it.
+
+    def send(self) -> None:
+        """Send the request that was started, or its head where the body is a large one, unless it is out."""
+        transport = self._transport
+        if not self._request:
+            return
+        if transport is None or transport.is_closing():
+            self.abort()
+            return
+        if self._unsent is None or len(self._unsent) > _UPLOAD_SLICE:
+            transport.write(self._request)
+        else:
+            transport.writelines((self._request, self._unsent))
+            self._unsent = None
+        if transport.is_closing():
+            # The first send was refused on the spot: what refuses it takes none of it.
+            self.abort()
+            return
+        self._request = b""
+        self._upload()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the socket's transport."""
@@ -178,7 +185,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand what came to the exchange; unasked for, it ends the connection."""
         exchange = self._exchange
-        if exchange is None:
+        if exchange is None or self._request:
             self.abort()
             return
         self._stamp = self._loop.time()
@@ -199,7 +206,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """End a body that ends with its connection; anything else is cut."""
         exchange = self._exchange
-        if exchange is None:
+        if exchange is None or self._request:
             self.abort()
         elif exchange.started and not exchange.framed:
             exchange.ended = True
@@ -226,6 +233,19 @@ class Connection(asyncio.Protocol):
         self._upload()
 
     # Its own steps.
+
+    def _close(self) -> None:
+        self.closed = True
+        self._unsent = None
+        self._framing.drop()
+        self._probe = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+        self._keeper.lost(self)
 
     def _where_cut(self, exchange: HttpExchange) -> str:
         if exchange.started:

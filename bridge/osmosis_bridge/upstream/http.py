@@ -9,7 +9,8 @@ our request is under way, and a request can cost money. So:
 1. Before it is used again a connection is asked, through the event loop and through the socket itself, whether the
    other side has closed it or spoken. If so it is dropped and the next one, in the end a new one, is taken: nothing was
    sent.
-2. If the first send is refused on the spot, the kernel took none of it: the same.
+2. If it is closed or spoken on before the first send, or that is refused on the spot, the kernel took none of the
+   request: the same.
 3. Once a byte may have left, a POST is never sent again: a connection that closes without a reply says nothing about
    whether the request was acted upon. The caller gets ``cut`` and decides.
 4. GET, HEAD and OPTIONS ask for nothing but an answer (RFC 9110, 9.2.1). They are sent once more, on another
@@ -107,18 +108,19 @@ class HttpTransport:
                 connection = await self._obtain(key, endpoint, proxy, total_at)
             was_used = connection.used
             exchange = connection.start(method, head, body, total_at)
-            if exchange is None:
-                if was_used:
-                    continue
-                raise TransportError("connect", "the connection was closed as soon as it was open")
             try:
                 await exchange.head()
                 return exchange
             except TransportError as error:
-                unanswered = error.reason == "cut" and not connection.reply_began
-                if repeated or not (unanswered and was_used and method in _SAFE):
+                if error.reason != "cut" or connection.reply_began:
                     raise
-                repeated = True
+                if connection.unsent and not was_used:
+                    at_once = "the connection was closed as soon as it was open"
+                    raise TransportError("connect", at_once) from None
+                if not connection.unsent:
+                    if repeated or not was_used or method not in _SAFE:
+                        raise
+                    repeated = True
             except BaseException:
                 exchange.close()
                 raise

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from asgi_bridge import Served
 from fakes import FOREVER, SSE, Answer, FakeTransport, completion, delta, request, sse
+from osmosis_bridge.door.connection import Door
 from serving import BEARER, Serving, asked, error_of, reply_of, served, until
 
 CLOSE = b"connection: close"
@@ -325,3 +329,81 @@ def test_a_connection_that_is_lost_lets_go_of_everything(monkeypatch: pytest.Mon
         door.break_off()
 
     served(Served().app, use, monkeypatch)
+
+
+# When what is written leaves.
+
+
+class Socket(asyncio.Transport):
+    """Keeps what it is given, by the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[bytes] = []
+        self.closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closing
+        self.given.append(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+
+def door() -> tuple[Door, Socket]:
+    opened, socket = Door(Config(Served().app), ServerState(), {}), Socket()
+    opened.connection_made(socket)
+    return opened, socket
+
+
+def test_what_is_written_in_a_turn_leaves_at_its_end_in_one_piece() -> None:
+    async def main() -> None:
+        (one, first), (other, second) = door(), door()
+        one.write(b"a")
+        other.write(b"c")
+        one.write(b"b")
+        assert first.given == second.given == []
+        await asyncio.sleep(0)
+        assert (first.given, second.given) == ([b"ab"], [b"c"])
+        one.write(b"d")
+        await asyncio.sleep(0)
+        assert first.given == [b"ab", b"d"]
+
+    asyncio.run(main())
+
+
+def test_much_leaves_at_once_behind_what_was_written_before() -> None:
+    async def main() -> None:
+        one, socket = door()
+        much = b"m" * 100_000
+        one.write(b"a")
+        one.write(much)
+        assert socket.given == [b"a" + much]
+        one.write(b"b")
+        await asyncio.sleep(0)
+        assert socket.given == [b"a" + much, b"b"]
+
+    asyncio.run(main())
+
+
+def test_what_was_written_leaves_before_the_connection_is_closed_and_nothing_after_it_is_lost() -> None:
+    async def main() -> None:
+        one, closed = door()
+        one.write(b"a")
+        one.break_off()
+        one.write(b"b")
+        other, lost = door()
+        other.write(b"a")
+        lost.closing = True
+        other.connection_lost(ConnectionResetError())
+        await asyncio.sleep(0)
+        assert (closed.given, closed.closing) == ([b"a"], True)
+        assert lost.given == []
+
+    asyncio.run(main())

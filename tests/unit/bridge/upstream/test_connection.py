@@ -347,9 +347,53 @@ def test_a_request_on_a_closed_connection_is_not_sent() -> None:
             wire = wired()
             wire.transport.refuses = refuses
             wire.transport.aborted = not refuses
-            assert wire.connection.start(b"POST", b"head", b"body", None) is None
+            exchange = wire.ask()
+            with pytest.raises(TransportError) as caught:
+                await exchange.head()
+            assert caught.value.reason == "cut"
+            assert wire.connection.unsent
             assert wire.transport.written == b""
             assert wire.keeper.losses == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        lambda wire: wire.say(PLAIN),
+        lambda wire: wire.hang_up(),
+        lambda wire: wire.hang_up(ConnectionResetError()),
+        lambda wire: wire.connection.abort(),
+    ],
+    ids=["speaks", "ends", "resets", "given up"],
+)
+def test_what_comes_before_a_request_is_sent_is_not_its_reply_and_nothing_is_sent(unasked: Step) -> None:
+    async def main() -> None:
+        wire = wired()
+        exchange = wire.connection.start(b"POST", b"head", b"body", None)
+        unasked(wire)
+        await asyncio.sleep(0)
+        with pytest.raises(TransportError) as caught:
+            await exchange.head()
+        assert caught.value.reason == "cut"
+        assert wire.connection.unsent
+        assert wire.transport.written == b""
+        assert (wire.keeper.kept, wire.keeper.losses) == (0, 1)
+
+    run(main)
+
+
+def test_the_requests_of_a_turn_leave_together_at_its_end() -> None:
+    async def main() -> None:
+        wires = [wired() for _ in range(3)]
+        for wire in wires:
+            wire.connection.start(b"POST", b"head", b"body", None)
+        assert [wire.transport.written for wire in wires] == [b""] * 3
+        await asyncio.sleep(0)
+        assert [wire.transport.written for wire in wires] == [b"headbody"] * 3
+        for wire in wires:
+            wire.connection.abort()
 
     run(main)
 
@@ -458,6 +502,7 @@ def test_a_closed_connection_frees_itself_without_a_garbage_collection() -> None
         exchange = wire.ask()
         wire.say(PLAIN[:-1])
         exchange.close()
+        await asyncio.sleep(0)
         gone = weakref.ref(wire.transport)
         gc.collect()
         gc.disable()
