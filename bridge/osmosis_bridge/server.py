@@ -48,6 +48,7 @@ _SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PAS
 _URL_NAMES = ("_proxy", "_api_base", "_base_url")
 _BACKLOG = 4096
 _GC_THRESHOLDS = (20_000, 20, 50)
+_KEPT_BLOCK = 16 * 1024 * 1024
 _LAST_RECORDS_S = 5.0
 
 
@@ -237,6 +238,9 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
+        # glibc hands the end of its heap back with every large body that goes, to have it faulted in again by the next,
+        # until it has seen a block as large as this one come and go.
+        bytearray(_KEPT_BLOCK)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
