@@ -7,13 +7,14 @@ change of the machine's mood meets all of them.
 from __future__ import annotations
 
 import dataclasses
+import http.client
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import bodies
-from benchmarks.contestants import NGINX, OURS, Contestant, ours
+from benchmarks.contestants import BEARER, NGINX, OURS, Contestant, ours
 from benchmarks.processes import watching
 from benchmarks.session import FAILURES, SETTLE_S, OutOfTime, Running, Session, rotated
 from benchmarks.tools import Figures, ToolFailed
@@ -96,6 +97,8 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
             figures["lost"] = figures["streams"] - figures["ok"]
             if pid:
                 figures["kb_per_stream"] = max(0.0, watch.peak_mb - base) * 1e3 / shape.streams
+            if contestant.name == OURS:
+                figures["loop_lag_ms"] = 1e3 * _largest_lag_s(running.goal.port)
             return figures
 
         figures = session.phase(running, shape.measure, round_, work, per="chunks")
@@ -104,6 +107,18 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
                 f"{contestant.name}, {shape.measure}: "
                 f"{figures['lost']:.0f} of {shape.streams} streams did not end as sent"
             )
+
+
+def _largest_lag_s(port: int) -> float:
+    """The largest lag of our event loop since its start, as its own metrics say."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {BEARER}"})
+        text = connection.getresponse().read().decode()
+    finally:
+        connection.close()
+    name = 'osmosis_bridge_loop_lag_seconds{kind="max"} '
+    return next(float(line.removeprefix(name)) for line in text.splitlines() if line.startswith(name))
 
 
 def _arguments(shape: Shape) -> tuple[int, int, int, float]:

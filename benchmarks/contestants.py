@@ -24,12 +24,12 @@ KEY_VARIABLE = "BENCHMARK_PROVIDER_KEY"
 MODEL = "mock-1"
 ROLLOUT = "bench"
 SHIPPED = ("-m", "osmosis_bridge")
-OURS, DIRECT, NGINX = "ours", "direct", "nginx"
+OURS, DIRECT, NGINX, ROLTER = "ours", "direct", "nginx", "rolter"
 
 LITELLM = Requirement("litellm", ("litellm[proxy]==1.108.7",), "litellm")
 OSMOSIS_AI = Requirement("osmosis-ai", ("osmosis-ai[eval]==0.3.8",), "osmosis-ai")
 TENSORZERO = Requirement("tensorzero", ("tensorzero==2026.6.0", "openai>=2"), "tensorzero")
-ROLTER = Requirement("rolter", ("rolter==0.1.0",), "rolter")
+_ROLTER_PACKAGE = Requirement("rolter", ("rolter==0.1.0",), "rolter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def nginx(installer: Installer, *, streaming: bool = False) -> Contestant:
     return Contestant(NGINX, "nginx proxy_pass", launch, {"nginx": version[1] if version else "?"})
 
 
-_ROLTER = """\
+_ROLTER_CONFIG = """\
 [server]
 host = "127.0.0.1"
 port = {port}
@@ -186,16 +186,16 @@ models = []
 
 def rolter(installer: Installer) -> Contestant:
     """A gateway in Rust. Raises `Unusable`."""
-    python = installer.environment(ROLTER)
+    python = installer.environment(_ROLTER_PACKAGE)
 
     def launch(place: Place) -> Launch:
         config = place.folder / "rolter.toml"
         config.write_text(
-            _ROLTER.format(port=place.port, upstream=place.upstream, model=MODEL, bearer=BEARER)
+            _ROLTER_CONFIG.format(port=place.port, upstream=place.upstream, model=MODEL, bearer=BEARER)
         )
         return Launch([str(python.parent / "rolter"), "gateway", "-c", str(config)], {"RUST_LOG": "error"})
 
-    return Contestant("rolter", "rolter gateway", launch, versions_in(python, ["rolter"]), most_streams=1000)
+    return Contestant(ROLTER, "rolter gateway", launch, versions_in(python, ["rolter"]), most_streams=1000)
 
 
 _TENSORZERO = """\
@@ -290,7 +290,7 @@ def osmosis_ai(installer: Installer) -> Contestant:
 
 PEERS: Mapping[str, Callable[[Installer], Contestant]] = {
     NGINX: nginx,
-    "rolter": rolter,
+    ROLTER: rolter,
     "tensorzero": tensorzero,
     "litellm": litellm,
     "osmosis-ai": osmosis_ai,

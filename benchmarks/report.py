@@ -43,6 +43,7 @@ STREAMS: Sequence[Column] = (
     ("p99", "streams_5000", "transit_p99_ms", 1),
     ("KB/stream", "streams_5000", "kb_per_stream", 1),
     ("lost", "streams_5000", "lost", 1),
+    ("largest loop lag ms", "streams_5000", "loop_lag_ms", 1),
     ("most chunks/s", "chunks_max", "chunks_per_s", 1),
 )
 RUNNER_VALUES: Sequence[tuple[str, str]] = (

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.contestants import NGINX, OURS
+from benchmarks.contestants import NGINX, OURS, ROLTER
 from benchmarks.results import Summary, ratio, value_of
 
 MISSING = "-"
@@ -129,6 +129,9 @@ def _runner_targets() -> list[Target]:
 TARGETS: Sequence[Target] = (
     Target("1 KB calls", "small", "rate", 12_000, 25_000, "req/s", at_least=True, of_nginx=(0.16, 0.33)),
     Target("100 KB calls", "large", "rate", 4_000, 6_000, "req/s", at_least=True),
+    Target(
+        "100 KB calls, times rolter", "large", "rate", 6, unit="times", at_least=True, over=(OURS, ROLTER)
+    ),
     Target("added p50, 1 paced connection", "paced_1", "added_p50_ms", 0.40, 0.30, "ms"),
     Target("added p99, 1 paced connection", "paced_1", "added_p99_ms", 0.90, 0.70, "ms"),
     Target("added p50, 16 in flight", "in_flight_16", "added_p50_ms", 0.7, 0.5, "ms"),
@@ -139,6 +142,7 @@ TARGETS: Sequence[Target] = (
     Target("1,000 streams: memory a stream", "streams_1000", "kb_per_stream", 25, unit="KB"),
     Target("5,000 streams: lost", "streams_5000", "lost", 0, unit="streams"),
     Target("5,000 streams: chunk transit p99", "streams_5000", "transit_p99_ms", 20, 2, "ms"),
+    Target("5,000 streams: event-loop lag, largest", "streams_5000", "loop_lag_ms", 20, unit="ms"),
     Target("5,000 streams: memory a stream", "streams_5000", "kb_per_stream", 24, 8, "KB"),
     Target("most chunks a second", "chunks_max", "chunks_per_s", 25_000, 40_000, "chunks/s", at_least=True),
     Target("ready, wire lane", "start", "ready_ms", 300, 200, "ms"),

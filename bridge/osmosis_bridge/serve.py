@@ -198,6 +198,7 @@ class Bridge:
                 entry.dialect.path_bytes,
                 self._request_headers(entry, admitted),
                 admitted.body,
+                entry.call.rollout_id,
             )
         except TransportError as error:
             raise transport_failure(error, self.redactor) from None

@@ -53,12 +53,12 @@ class Counting(FakeTransport):
         self.tokens = 0
 
     async def open(self, *request: Any) -> FakeExchange:
-        self.sent.append({"body": request[-1]})
+        self.sent.append({"body": request[4]})
         number = len(self.sent)
         self.tokens += number + 1
         usage = {"prompt_tokens": number, "completion_tokens": 1, "total_tokens": number + 1}
         ended = [delta("a"), delta(finish="stop"), {"choices": [], "usage": usage}]
-        stream = b'"stream":true' in request[-1].replace(b" ", b"")
+        stream = b'"stream":true' in request[4].replace(b" ", b"")
         await self.step()
         self.open_exchanges += 1
         answer = Answer([sse(*ended)], headers=SSE) if stream else Answer([completion(usage=usage)])

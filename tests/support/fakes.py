@@ -107,9 +107,16 @@ class FakeTransport:
         path: bytes,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
+        queue: str = "",
     ) -> FakeExchange:
         self.sent.append(
-            {"target": endpoint.target(path), "headers": dict(headers), "body": body, "method": method}
+            {
+                "target": endpoint.target(path),
+                "headers": dict(headers),
+                "body": body,
+                "method": method,
+                "queue": queue,
+            }
         )
         await self.step()
         answer = self.answers[min(len(self.sent), len(self.answers)) - 1]

@@ -66,6 +66,7 @@ class ScriptedTransport:
         path: bytes,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
+        queue: str = "",
     ) -> ScriptedExchange:
         self.asked.append((method, path, headers, body))
         await asyncio.sleep(0)

@@ -189,11 +189,13 @@ class Transport(Protocol):
         path: bytes,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
+        queue: str = "",
     ) -> Exchange:
         """Send one request; returns once the reply's head is there.
 
-        The transport adds host and content-length and nothing else. Raises TransportError, or ValueError for a
-        request that cannot be put on the wire.
+        Where connections are short, those who wait for one take turns by the name of their `queue`, so that one that
+        asks for much does not starve the others. The transport adds host and content-length and nothing else. Raises
+        TransportError, or ValueError for a request that cannot be put on the wire.
         """
         ...
 

@@ -89,6 +89,7 @@ class HttpTransport:
         path: bytes,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
+        queue: str = "",
     ) -> HttpExchange:
         """Send one request and wait for the head of its reply (see `Transport.open`).
 
@@ -105,22 +106,14 @@ class HttpTransport:
         while True:
             connection = None if repeated else self._pool.reuse(key)
             if connection is None:
-                connection = await self._obtain(key, endpoint, proxy, total_at)
+                connection = await self._obtain(key, endpoint, proxy, total_at, queue)
             was_used = connection.used
             exchange = connection.start(method, head, body, total_at)
             try:
                 await exchange.head()
                 return exchange
             except TransportError as error:
-                if error.reason != "cut" or connection.reply_began:
-                    raise
-                if connection.unsent and not was_used:
-                    at_once = "the connection was closed as soon as it was open"
-                    raise TransportError("connect", at_once) from None
-                if not connection.unsent:
-                    if repeated or not was_used or method not in _SAFE:
-                        raise
-                    repeated = True
+                repeated = _is_repeat(error, connection, method, was_used=was_used, repeated=repeated)
             except BaseException:
                 exchange.close()
                 raise
@@ -132,15 +125,15 @@ class HttpTransport:
         await asyncio.sleep(0)
 
     async def _obtain(
-        self, key: object, endpoint: Endpoint, proxy: Proxy | None, total_at: float | None
+        self, key: object, endpoint: Endpoint, proxy: Proxy | None, total_at: float | None, queue: str
     ) -> Connection:
         """A connection that was given back while waiting, or a new one."""
         try:
             async with asyncio.timeout_at(total_at):
-                given = await self._pool.slot(key, self._timeouts.slot)
+                given = await self._pool.slot(key, self._timeouts.slot, queue)
                 while given is not None and given.is_stale():
                     given.abort()
-                    given = await self._pool.slot(key, self._timeouts.slot)
+                    given = await self._pool.slot(key, self._timeouts.slot, queue)
                 return given or await self._dial(key, endpoint, proxy)
         except TimeoutError as error:
             raise TransportError("timeout_total", "the exchange took longer than it may") from error
@@ -166,6 +159,20 @@ class HttpTransport:
             raise
         self._pool.admit(connection)
         return connection
+
+
+def _is_repeat(
+    error: TransportError, connection: Connection, method: bytes, *, was_used: bool, repeated: bool
+) -> bool:
+    """Whether the next try sends a request a second time; raises where there is no next try."""
+    lost = error.reason == "cut" and not connection.reply_began
+    if lost and connection.unsent:
+        if was_used:
+            return repeated
+        raise TransportError("connect", "the connection was closed as soon as it was open") from None
+    if lost and was_used and method in _SAFE and not repeated:
+        return True
+    raise error
 
 
 def _through(proxy: Proxy, endpoint: Endpoint, target: bytes) -> tuple[object, bytes, bytes | None]:

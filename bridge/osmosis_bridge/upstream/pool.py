@@ -1,20 +1,20 @@
-"""Who may connect, who may use an idle connection again, and who waits, first come first served.
+"""Who may connect, who may use an idle connection again, and who waits, queues by turns (`turns.py`).
 
 Knows connections only by what they tell (`key`, `is_stale`) and the number of them; knows nothing of bytes or of
 addresses. A slot is the right to have one connection, open or being opened; there are never more than the limit.
 
-Nobody waits while a connection idles or a slot is free: whatever is given back goes to the one who has waited longest,
-as it is if the key fits, else as the slot of a connection closed for it.
+Nobody waits while a connection idles or a slot is free: whatever is given back goes to the one who is next, as it is if
+the key fits, else as the slot of a connection closed for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Final
 
 from osmosis_bridge.upstream import TransportError
 from osmosis_bridge.upstream.connection import Connection
+from osmosis_bridge.upstream.turns import Turns
 
 __all__ = ["Pool"]
 
@@ -28,6 +28,10 @@ class _Waiter:
         self.key = key
         self.future = future
 
+    @property
+    def waits(self) -> bool:
+        return not self.future.done()
+
 
 class Pool:
     """The connections of one transport; the `Keeper` of each."""
@@ -39,7 +43,7 @@ class Pool:
         self._open: set[Connection] = set()
         # Per key in the order they fell idle; a dict, since one that is lost leaves from the middle.
         self._idle: dict[object, dict[Connection, None]] = {}
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: Turns[_Waiter] = Turns()
         self._sweeper: asyncio.TimerHandle | None = None
         self.closed = False
 
@@ -56,7 +60,7 @@ class Pool:
     @property
     def waiting(self) -> int:
         """Requests that wait for a slot."""
-        return sum(not waiter.future.done() for waiter in self._waiters)
+        return sum(1 for _ in self._waiters)
 
     def reuse(self, key: object) -> Connection | None:
         """The connection that fell idle last, if one is alive; whatever is found dead on the way is closed."""
@@ -72,8 +76,8 @@ class Pool:
             connection.abort()
         return None
 
-    async def slot(self, key: object, timeout: float) -> Connection | None:
-        """A slot to connect in (None), or a connection that was given back while waiting.
+    async def slot(self, key: object, timeout: float, queue: str = "") -> Connection | None:
+        """A slot to connect in (None), or a connection that was given back while waiting, in `queue`.
 
         Raises:
             TransportError: ``no_slot`` after ``timeout`` seconds.
@@ -85,12 +89,12 @@ class Pool:
             self._slots += 1
             return None
         waiter = _Waiter(key, asyncio.get_running_loop().create_future())
-        self._waiters.append(waiter)
+        self._waiters.join(queue, waiter)
         try:
             async with asyncio.timeout(timeout):
                 return await waiter.future
         except BaseException as error:
-            self._leave(waiter)
+            self._leave(queue, waiter)
             if isinstance(error, TimeoutError):
                 busy = f"none of {self._limit} connections became free within {timeout:g} seconds"
                 raise TransportError("no_slot", busy) from error
@@ -107,24 +111,23 @@ class Pool:
 
     def give_back_slot(self) -> None:
         """No connection came of a slot."""
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.future.done():
-                waiter.future.set_result(None)
-                return
-        self._slots -= 1
+        waiter = self._waiters.take()
+        if waiter is None:
+            self._slots -= 1
+        else:
+            waiter.future.set_result(None)
 
     def reusable(self, connection: Connection) -> None:
         """Keep a connection for the next request, or hand it to the one who waits."""
         if self.closed:
             connection.abort()
             return
-        while self._waiters and self._waiters[0].future.done():
-            self._waiters.popleft()
-        if not self._waiters:
+        waiter = self._waiters.next()
+        if waiter is None:
             self._rest(connection)
-        elif self._waiters[0].key == connection.key:
-            self._waiters.popleft().future.set_result(connection)
+        elif waiter.key == connection.key:
+            self._waiters.take()
+            waiter.future.set_result(connection)
         else:
             connection.abort()
 
@@ -143,10 +146,8 @@ class Pool:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.future.done():
-                waiter.future.set_exception(TransportError("connect", CLOSED))
+        while waiter := self._waiters.take():
+            waiter.future.set_exception(TransportError("connect", CLOSED))
         for connection in list(self._open):
             connection.abort()
         self._idle.clear()
@@ -155,12 +156,11 @@ class Pool:
         if self.closed:
             raise TransportError("connect", CLOSED)
 
-    def _leave(self, waiter: _Waiter) -> None:
+    def _leave(self, queue: str, waiter: _Waiter) -> None:
         """Stop waiting; what was already given goes to the next."""
         future = waiter.future
         if not future.done() or future.cancelled():
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._waiters.leave(queue, waiter)
             return
         if future.exception() is not None:
             return

@@ -207,6 +207,7 @@ def test_the_provider_is_sent_the_admitted_body_with_the_operators_headers_only(
             "method": b"POST",
             "headers": {b"accept": b"application/json"},
             "body": admit(request(), Policy("up/real")).body,
+            "queue": "r-1",
         }
     ]
     assert stream.transport.sent[0]["headers"] == {b"accept": b"text/event-stream"}

@@ -377,6 +377,30 @@ def test_the_total_counts_while_a_connection_is_awaited_and_opened(loop: str) ->
 
 
 @loops
+def test_one_queue_s_flood_does_not_starve_the_others(loop: str) -> None:
+    async def script(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(REPLY, apart=0.001)
+
+    async def main() -> None:
+        ended: list[str] = []
+        async with serving(script) as server, HttpTransport(max_connections=2) as transport:
+
+            async def ask(queue: str) -> None:
+                exchange = await transport.open(b"POST", server.endpoint, b"/", [], b"{}", queue)
+                await exchange.whole(100)
+                ended.append(queue)
+
+            async with asyncio.TaskGroup() as group:
+                for queue in ("flood",) * 50 + ("one", "other"):
+                    group.create_task(ask(queue))
+            assert len(ended) == 52
+            assert {"one", "other"} <= set(ended[:8])
+
+    run(loop, main)
+
+
+@loops
 def test_a_handshake_that_never_ends_is_a_connect_time_out(loop: str) -> None:
     async def script(peer: Peer) -> None:
         await peer.gone()

@@ -142,6 +142,29 @@ def test_waiters_are_served_in_the_order_they_came() -> None:
     run(main)
 
 
+def test_one_that_asks_for_much_lets_the_others_have_their_turn() -> None:
+    async def main() -> None:
+        pool = Pool(1, 30)
+        connection = await opened(pool)
+        order: list[str] = []
+
+        async def wait(queue: str) -> None:
+            assert await pool.slot("a", 5, queue) is connection
+            order.append(queue)
+            answered(connection)
+
+        async with asyncio.TaskGroup() as group:
+            for queue in ["flood"] * 100 + ["one", "other", "other"]:
+                group.create_task(wait(queue))
+            await asyncio.sleep(0)
+            answered(connection)
+        assert order[:5] == ["flood", "one", "other", "flood", "other"]
+        assert order[5:] == ["flood"] * 98
+        assert (pool.slots, pool.idle, pool.waiting) == (1, 1, 0)
+
+    run(main)
+
+
 def test_a_waiter_for_elsewhere_gets_the_slot_and_not_the_connection() -> None:
     async def main() -> None:
         pool = Pool(1, 30)
