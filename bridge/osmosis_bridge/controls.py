@@ -7,6 +7,7 @@ not in it and are forwarded. Source of the names: LiteLLM's parameter list, sort
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import quote
 
 ENDPOINT = frozenset(
@@ -89,8 +90,13 @@ _NAME_SHOWN = 100
 
 def is_control(name: str) -> bool:
     """Whether a top-level request field is a control and must not leave the bridge."""
+    return bool(controls_among((name,)))
+
+
+def controls_among(names: Iterable[str]) -> list[str]:
+    """Those of some top-level request fields that are controls."""
     # Every prefix holds an underscore, most fields do not.
-    return name in NAMES or ("_" in name and name.startswith(PREFIXES))
+    return [name for name in names if name in NAMES or ("_" in name and name.startswith(PREFIXES))]
 
 
 def header_list(names: tuple[str, ...], limit: int = 4000) -> bytes:

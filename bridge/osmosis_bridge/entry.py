@@ -221,6 +221,8 @@ class Entry:
 
 
 def _bounded(names: tuple[str, ...], redactor: Redactor) -> tuple[str, ...]:
+    if len(names) <= _NAMES_KEPT and len("".join(names)) <= _NAME_LENGTH:
+        return names
     # A name that is cut is scrubbed before: half a secret would not be known again.
     return tuple(
         [

@@ -12,7 +12,7 @@ import json
 import logging
 import sys
 import time
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import orjson
 import structlog
@@ -36,7 +36,10 @@ def open_log(
 
     def line(wrapped: WrappedLogger, method: str, event: EventDict) -> str:
         """One step instead of one for each part: every call has a line."""
-        structlog.processors.add_log_level(wrapped, method, event)
+        if method == "info":
+            event["level"] = method
+        else:
+            structlog.processors.add_log_level(wrapped, method, event)
         event["timestamp"] = iso_time(time.time())
         if "exc_info" in event:
             event = structlog.processors.format_exc_info(wrapped, method, event)
@@ -46,11 +49,31 @@ def open_log(
     logger: FilteringBoundLogger = structlog.wrap_logger(
         _Lines(target),
         processors=[line],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=_Logger,
         cache_logger_on_first_use=True,
     ).bind()
     _join_standard_logging(logger)
     return logger
+
+
+if TYPE_CHECKING:
+    _Filtering = structlog.BoundLoggerBase
+else:
+    _Filtering = structlog.make_filtering_bound_logger(logging.INFO)
+
+
+class _Logger(_Filtering):
+    """structlog's, with a short way for the line that every call has."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """See `FilteringBoundLogger.info`."""
+        if self._context:
+            self._proxy_to_logger("info", event, **fields)
+            return
+        fields["event"] = event
+        # One processor, as `open_log` has it, and nothing bound: no copy, no search for the method to call.
+        (line,) = self._processors
+        self._logger.info(line(self._logger, "info", fields))
 
 
 class _Lines:

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from osmosis_bridge.call import DEFAULT_ALIAS, Admitted
-from osmosis_bridge.controls import is_control
+from osmosis_bridge.controls import controls_among
 from osmosis_bridge.errors import Refused
 from osmosis_bridge.fields import NamedTwice, split_fields
 
@@ -66,11 +66,11 @@ class Policy(msgspec.Struct, frozen=True):
 
     upstream_model: str
     controls: Controls = "strip"
+    model_json: Raw = Raw()
+    """The outgoing `model` as JSON; follows from the model."""
 
-    @property
-    def model_json(self) -> Raw:
-        """The outgoing `model` as JSON."""
-        return Raw(_encode(self.upstream_model))
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "model_json", Raw(_encode(self.upstream_model)))
 
 
 def admit(body: bytes, policy: Policy, envelope: Envelope = CHAT) -> Admitted:
@@ -265,7 +265,7 @@ def _ask_for_usage(fields: dict[str, Raw]) -> bool:
 
 def _without_controls(fields: dict[str, Raw], stripped: list[str], policy: Policy) -> None:
     """Take the controls out of `fields` and name them in `stripped`."""
-    controls = [name for name in fields if is_control(name)]
+    controls = controls_among(fields)
     if controls and policy.controls == "reject":
         shown = ", ".join(controls[:_NAMES_SHOWN])
         raise Refused(

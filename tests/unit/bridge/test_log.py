@@ -46,6 +46,15 @@ def test_a_json_line_is_one_object_with_time_level_and_values() -> None:
     }  # fmt: skip
 
 
+def test_what_is_bound_to_a_logger_is_on_its_lines() -> None:
+    stream = io.StringIO()
+    log = open_log("json", REDACTOR, stream).bind(run="r")
+    log.info("call", status="ok")
+    log.warning("odd")
+    for line, event, level in zip(lines(stream), ("call", "odd"), ("info", "warning"), strict=True):
+        assert (line["run"], line["event"], line["level"]) == ("r", event, level)
+
+
 def test_a_line_for_people_has_the_values_and_no_colours_in_a_file() -> None:
     stream = io.StringIO()
     open_log("console", REDACTOR, stream).info("call", status="ok")
