@@ -33,7 +33,7 @@ class _CompletionDetails(msgspec.Struct, gc=False):
     reasoning_tokens: _Whole | None = None
 
 
-class _Ordinary(msgspec.Struct, gc=False):
+class OrdinaryUsage(msgspec.Struct, gc=False):
     """A usage object as OpenAI describes it; the vendors' own names stand in the tolerant way."""
 
     prompt_tokens: _Whole
@@ -47,8 +47,20 @@ class _Ordinary(msgspec.Struct, gc=False):
     prompt_cache_hit_tokens: None = None
     cache_creation_input_tokens: None = None
 
+    def counts(self) -> Usage:
+        """The token counts in it."""
+        prompt, completion = self.prompt_tokens_details, self.completion_tokens_details
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.total_tokens,
+            None if prompt is None else prompt.cached_tokens,
+            None if prompt is None else prompt.cache_write_tokens,
+            None if completion is None else completion.reasoning_tokens,
+        )
 
-_ordinary = msgspec.json.Decoder(_Ordinary).decode
+
+_ordinary = msgspec.json.Decoder(OrdinaryUsage).decode
 
 
 def read_usage(raw: bytes) -> tuple[Usage | None, float | None]:
@@ -59,19 +71,9 @@ def read_usage(raw: bytes) -> tuple[Usage | None, float | None]:
     if raw == b"null":
         return None, None
     try:
-        found = _ordinary(raw)
+        return _ordinary(raw).counts(), None
     except (msgspec.DecodeError, RecursionError):
         return _read_any(raw)
-    prompt, completion = found.prompt_tokens_details, found.completion_tokens_details
-    usage = Usage(
-        found.prompt_tokens,
-        found.completion_tokens,
-        found.total_tokens,
-        None if prompt is None else prompt.cached_tokens,
-        None if prompt is None else prompt.cache_write_tokens,
-        None if completion is None else completion.reasoning_tokens,
-    )
-    return usage, None
 
 
 def _read_any(raw: bytes) -> tuple[Usage | None, float | None]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from fakes import admitted
 from osmosis_bridge.accounts import Totals
 from osmosis_bridge.call import Outcome, Usage
-from osmosis_bridge.dialects.chat import ChatStream, read_reply
+from osmosis_bridge.dialects.chat import ChatStream, is_error, read_reply
+from osmosis_bridge.dialects.chat_body import Reading, read_named, usual_outcome
 from osmosis_bridge.redact import Redactor
 from osmosis_bridge.sse import encode_event
 from osmosis_bridge.usage import read_usage
@@ -90,3 +91,74 @@ def test_totals_are_sums_and_maxima_in_whatever_order_calls_end(
     assert totals.max_context_tokens == (max(usage.context for usage in used) if used else None)
     prompts = [usage.prompt_tokens for usage in used if usage.prompt_tokens is not None]
     assert totals.prompt_tokens == (sum(prompts) if prompts else None)
+
+
+ODD = st.none() | st.booleans() | st.just("") | st.just({}) | st.just(0) | st.text(max_size=3)
+CHOICES = st.fixed_dictionaries(
+    {"finish_reason": st.sampled_from(["stop", "length", "error", "", "naïve\n", "x" * 101]) | st.none()},
+    optional={"index": st.integers(-1, 2) | st.none(), "usage": ODD, "error": ODD, "message": ODD},
+)
+REPLIES = st.fixed_dictionaries(
+    {
+        "model": st.text(max_size=4) | st.none(),
+        "choices": st.lists(CHOICES, max_size=3),
+        "usage": USAGE_OBJECTS | st.none(),
+        "object": st.sampled_from(["chat.completion", "text_completion", "error", "list"]),
+    },
+    optional={
+        "error": ODD,
+        "x_groq": st.none() | st.fixed_dictionaries({"usage": USAGE_OBJECTS}),
+        "system_fingerprint": ODD,
+    },
+)
+
+
+@given(REPLIES, st.booleans())
+def test_the_short_way_of_reading_a_reply_finds_what_the_long_one_does(
+    reply: dict[str, Any], ascii_only: bool
+) -> None:
+    body = json.dumps(reply, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    found = usual_outcome(body)
+    if found is None:
+        return
+    read = read_named(body)
+    assert read is not None
+    assert not is_error(read)
+    reading = Reading()
+    reading.take(read)
+    reading.name(read)
+    assert not reading.erred
+    assert json.loads(found[0]) == reply["model"]
+    assert found[1] == reading.outcome("ok", 200)
+
+
+def test_a_reply_as_openai_describes_it_is_read_the_short_way() -> None:
+    body = json.dumps(
+        {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1760000000, "model": "gpt-5",
+            "choices": [
+                {
+                    "index": 0, "message": {"role": "assistant", "content": "56", "refusal": None},
+                    "logprobs": None, "finish_reason": "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11,
+                "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0},
+                "completion_tokens_details": {"reasoning_tokens": 1, "audio_tokens": 0},
+            },
+            "service_tier": "default", "system_fingerprint": "fp_1",
+        }
+    ).encode()  # fmt: skip
+    assert usual_outcome(body) == (
+        b'"gpt-5"',
+        Outcome(
+            status="ok",
+            http_status=200,
+            finish_reasons=("stop",),
+            usage=Usage(9, 2, 11, cached_tokens=4, reasoning_tokens=1),
+            usage_source="provider",
+            served_model="gpt-5",
+            system_fingerprint="fp_1",
+        ),
+    )

@@ -24,6 +24,7 @@ from osmosis_bridge.dialects.chat_body import (
     read_body,
     read_named,
     split_or_none,
+    usual_outcome,
     value_of,
 )
 from osmosis_bridge.dialects.dialect import AnswerFailed, Dialect
@@ -47,6 +48,11 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
     Raises `UpstreamFailed` where the body is an error or no completion at all.
     """
     body = body.removeprefix(b"\xef\xbb\xbf")
+    model, outcome = usual_outcome(body) or _any_outcome(body, redactor)
+    return redactor.scrub(with_alias(body, model, admitted.alias_json)), outcome
+
+
+def _any_outcome(body: bytes, redactor: Redactor) -> tuple[bytes, Outcome]:
     found = read_named(body)
     if found is None:
         raise no_json(body, redactor)
@@ -59,9 +65,7 @@ def read_reply(body: bytes, admitted: Admitted, redactor: Redactor) -> tuple[byt
             failure.code = failure.code or "invalid_upstream_reply"
         raise AnswerFailed(failure, reading.outcome("upstream_error", None))
     status, code = ("upstream_error", "finish_reason_error") if reading.erred else ("ok", None)
-    return redactor.scrub(with_alias(body, bytes(found.model), admitted.alias_json)), reading.outcome(
-        status, 200, code
-    )
+    return bytes(found.model), reading.outcome(status, 200, code)
 
 
 def _no_completion(found: object, redactor: Redactor) -> UpstreamFailed:

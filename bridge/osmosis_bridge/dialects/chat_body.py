@@ -7,13 +7,13 @@ transport and no clock.
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Raw
 
 from osmosis_bridge.call import Outcome, Status
-from osmosis_bridge.usage import read_usage
+from osmosis_bridge.usage import OrdinaryUsage, read_usage
 
 ABSENT = Raw(b"null")
 FALSY = frozenset({b"null", b"false", b'""', b"{}", b"[]", b"0"})
@@ -48,9 +48,30 @@ class NamedBody(Body, gc=False):
     system_fingerprint: Raw = ABSENT
 
 
+class _UsualChoice(msgspec.Struct, gc=False):
+    finish_reason: Annotated[str, msgspec.Meta(min_length=1, max_length=_FINISH_LIMIT)]
+    index: int = 0
+    usage: None = None
+    error: None = None
+
+
+class _UsualReply(msgspec.Struct, gc=False):
+    """A plain reply as OpenAI describes it, and nothing else that is read."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1)]
+    choices: Annotated[list[_UsualChoice], msgspec.Meta(min_length=1)]
+    usage: OrdinaryUsage
+    object: Literal["chat.completion", "text_completion"]
+    error: None = None
+    x_groq: None = None
+    system_fingerprint: str | None = None
+
+
+_decode_usual = msgspec.json.Decoder(_UsualReply).decode
 _decode = msgspec.json.Decoder(Body).decode
 _decode_named = msgspec.json.Decoder(NamedBody).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Reading:
@@ -140,6 +161,30 @@ class Reading:
             served_model=self._served,
             system_fingerprint=self._fingerprint,
         )
+
+
+def usual_outcome(body: bytes) -> tuple[bytes, Outcome] | None:
+    """The `model` of a plain reply as JSON text, and how the call ended; None where it is not quite as usual.
+
+    The short way of what `Reading` finds out of any reply.
+    """
+    try:
+        found = _decode_usual(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    reasons = tuple({choice.index: choice.finish_reason for choice in found.choices}.values())
+    if "error" in reasons:
+        return None
+    outcome = Outcome(
+        status="ok",
+        http_status=200,
+        finish_reasons=reasons,
+        usage=found.usage.counts(),
+        usage_source="provider",
+        served_model=found.model,
+        system_fingerprint=found.system_fingerprint or None,
+    )
+    return _encode(found.model), outcome
 
 
 def read_body(data: bytes) -> Body | None:
