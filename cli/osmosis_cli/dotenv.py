@@ -6,13 +6,13 @@ Pure: text in, values out. A line that does not fit is reported by its number on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Dotenv:
+class Dotenv(msgspec.Struct, frozen=True):
     """What a dotenv text says: the last value of each name, and the numbers (from 1) of lines that do not fit."""
 
     values: dict[str, str]

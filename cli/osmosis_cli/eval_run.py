@@ -10,11 +10,12 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 import click
+import msgspec
 import uvloop
 
 from osmosis_cli import secrets, tables
@@ -121,8 +122,7 @@ async def _awaited(run: Evaluate, options: RunOptions, observer: Observer) -> Ru
     return await run(options, observer)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True):
     """Shows the plan, asks whether to spend, and finds the secrets; what `RunOptions.approve` is given."""
 
     out: Output

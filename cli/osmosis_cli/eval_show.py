@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
 
@@ -55,8 +54,7 @@ class ShowFlags(TypedDict):
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which items are listed, and how many of them at most; 0 for all."""
 
     status: Status | None = None

@@ -5,18 +5,18 @@ It is click's context object. It knows nothing of any command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from osmosis_cli.environment import Environment
 from osmosis_cli.render import Output
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(msgspec.Struct, frozen=True):
     """The surroundings of a command; `reached` collects the names of commands on the way to it."""
 
     out: Output
     environ: Environment
     cwd: Path
-    reached: list[str] = field(default_factory=list[str])
+    reached: list[str] = msgspec.field(default_factory=list[str])

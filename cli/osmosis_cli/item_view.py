@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -24,8 +23,7 @@ SHOWN = 20_000
 """Characters of one message that are shown; `--json` and the file have all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One item: its record, its trajectory where one was kept, and its files by what they are."""
 
     run: str

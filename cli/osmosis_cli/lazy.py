@@ -8,18 +8,17 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import click
+import msgspec
 
 from osmosis_cli.invocation import Invocation
 
 SIMILAR = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(msgspec.Struct, frozen=True):
     """A command not yet imported: `target` is `module:attribute`, `summary` its line in the list of commands."""
 
     target: str

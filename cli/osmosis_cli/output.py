@@ -10,9 +10,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
+
+import msgspec
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Any JSON value, read only."""
@@ -30,24 +31,21 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A headed block of text lines below the main table."""
 
     title: str
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(msgspec.Struct, frozen=True):
     """A command the user may type next: `label` says what it does, `command` is typed as it stands."""
 
     label: str
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class OperationResult:
+class OperationResult(msgspec.Struct, frozen=True):
     """Something was done: `operation` is its dotted name, `rows` what a person sees, `resource` what a program gets."""
 
     operation: str
@@ -56,13 +54,12 @@ class OperationResult:
     title: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
-    resource: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    resource: Mapping[str, Json] = msgspec.field(default_factory=dict[str, Json])
     next_steps: tuple[NextStep, ...] = ()
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DetailResult:
+class DetailResult(msgspec.Struct, frozen=True):
     """One thing described: `rows` are label and value for people, `data` the same and more for programs."""
 
     title: str
@@ -73,15 +70,14 @@ class DetailResult:
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListResult:
+class ListResult(msgspec.Struct, frozen=True):
     """Things listed: `rows` hold one cell per column, `items` the same things for programs."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     items: tuple[Json, ...]
-    extra: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    extra: Mapping[str, Json] = msgspec.field(default_factory=dict[str, Json])
     empty: str = "Nothing to list."
     exit_code: int = 0
     shown: tuple[tuple[str, ...], ...] = ()

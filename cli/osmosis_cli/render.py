@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import getpass
 import os
-from dataclasses import dataclass
 from typing import TextIO
+
+import msgspec
 
 from osmosis_cli.errors import CLIError
 from osmosis_cli.output import (
@@ -31,8 +32,7 @@ USUAL_COLUMNS = 80
 """Of a terminal that does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """Where a command's words go; `version` stands in envelopes."""
 
     format: Format

@@ -8,9 +8,11 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
+
+import msgspec
+from msgspec.structs import asdict
 
 from osmosis_cli.errors import Exit
 from osmosis_cli.figures import counted, cut, duration, percent
@@ -24,8 +26,7 @@ LISTED_ROWS = 20
 """Failed or skipped rows told to people; programs get all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True):
     """The command as the user typed it, for commands to type next: the config and the flags worth repeating."""
 
     config: str
@@ -48,8 +49,7 @@ class Typed:
         return shlex.join(("osmosis", "eval", "run", self.config, *self.repeated, *named, *flags))
 
 
-@dataclass(frozen=True, slots=True)
-class Demands:
+class Demands(msgspec.Struct, frozen=True):
     """What a pipeline demands of a run: a lowest pass rate in 0..1, and that no item failed."""
 
     fail_under: float | None = None

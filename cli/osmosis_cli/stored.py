@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+import msgspec
 
 from osmosis_cli.figures import counted, cut
 from osmosis_cli.measures import number
@@ -32,8 +33,7 @@ PREVIEW = 60
 """Characters of a row's prompt that are shown beside an item."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(msgspec.Struct, frozen=True):
     """One run as its directory tells it. `damage` says what is wrong with its files; little else may be known then."""
 
     directory: RunDir

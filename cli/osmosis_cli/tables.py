@@ -7,9 +7,9 @@ without a frame or without columns that matter less; a name, a path or a command
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+import msgspec
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -36,8 +36,7 @@ LEAST_VALUE = 24
 """Columns that a value wants beside its label, or the table is drawn as lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(msgspec.Struct, frozen=True):
     """What text is drawn for: its width in columns, whether it is a terminal, and the encoding written there."""
 
     width: int

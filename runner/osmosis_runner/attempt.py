@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.faults import SidecarError
 from osmosis_runner.journal import AttemptStatus, ErrorPhase, JournalRecord
@@ -44,8 +45,7 @@ PHASES: dict[str, ErrorPhase] = {"workflow": "agent", "grader": "grader"}
 """The host's words for where a rollout broke, in the journal's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Why an attempt has no good end."""
 
     kind: str
@@ -56,8 +56,7 @@ class Fault:
     traceback: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """One attempt that is over, closed on the bridge and not yet recorded."""
 
     item: WorkItem
@@ -80,8 +79,7 @@ class Ended:
         return bool(self.calls) and self.calls[-1].get("status") == "ok"
 
 
-@dataclass(slots=True)
-class Rollout:
+class Rollout(msgspec.Struct):
     """One attempt on its way."""
 
     item: WorkItem
@@ -107,8 +105,7 @@ class Rollout:
         return cls(item, number, row, uuid.uuid4().hex, datetime.now(UTC), time.monotonic())
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True):
     """What every attempt of a run shares."""
 
     config: EvalConfig

@@ -14,8 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.last_words import telling
 from osmosis_runner.orphans import children, die_with_parent, reap
@@ -33,8 +34,7 @@ EXIT_LAG_S = 1.0
 """How long after a broken connection a dying process may take to be dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """How to start a child."""
 
     arguments: Sequence[str]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from osmosis_runner.config_fields import (
     FieldReader,
@@ -30,8 +31,7 @@ DEFAULT_AGENT_TIMEOUT_S = 450.0
 DEFAULT_GRADER_TIMEOUT_S = 150.0
 
 
-@dataclass(frozen=True, slots=True)
-class EvalConfig:
+class EvalConfig(msgspec.Struct, frozen=True):
     """One run file, valid; times in seconds."""
 
     path: Path
@@ -52,9 +52,9 @@ class EvalConfig:
     pass_threshold: float = 1.0
     agent_timeout_s: float = DEFAULT_AGENT_TIMEOUT_S
     grader_timeout_s: float = DEFAULT_GRADER_TIMEOUT_S
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     required_secrets: tuple[str, ...] = ()
-    advanced: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    advanced: Mapping[str, JsonValue] = msgspec.field(default_factory=dict[str, JsonValue])
     explicit: frozenset[str] = frozenset()
     """`section.field` of every field the file wrote out."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from osmosis_runner.errors import KEPT_ISSUES, DatasetError, DatasetIssue
 from osmosis_runner.problem_kinds import ProblemKinds
@@ -10,8 +10,7 @@ from osmosis_runner.problem_kinds import ProblemKinds
 SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a row stands."""
 
     line: int | None

@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+import msgspec
 
 from osmosis_runner.errors import DigestError
 from osmosis_runner.source_files import list_source_files
@@ -28,8 +29,7 @@ class _Hasher(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDigest:
+class SourceDigest(msgspec.Struct, frozen=True):
     """What identifies a source tree."""
 
     digest: str
@@ -40,8 +40,7 @@ class SourceDigest:
     """The same for lock files (`uv.lock`, `poetry.lock`, ...), which do not enter `digest`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileChanges:
+class FileChanges(msgspec.Struct, frozen=True):
     """How one tree differs from another; sorted relative paths."""
 
     changed: tuple[str, ...]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from osmosis_runner.attempt import Attempts, Ended, Rollout
 from osmosis_runner.errors import RunnerError
@@ -43,8 +43,7 @@ CANCEL_EVERY_S = 0.25
 """Between two words to rollouts that they are to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """Seconds; the defaults suit people, tests shorten them."""
 
     provider_delays: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -53,16 +52,14 @@ class Patience:
     """For rollouts to stop once they are told to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """Why dispatch ended early."""
 
     kind: Literal["interrupted", "halted"]
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(msgspec.Struct, frozen=True):
     """What dispatch works with."""
 
     attempts: Attempts
@@ -74,7 +71,7 @@ class Means:
     """How many attempts an item has had before this invocation."""
     log: RunLog
     observer: Observer
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     retries: int = 2
     """Times an item runs again after faults that are not its own."""
 

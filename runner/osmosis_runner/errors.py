@@ -23,8 +23,9 @@ people; `details` repeats them for programs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import msgspec
 
 from osmosis_runner.jsontext import JsonObject, JsonValue
 from osmosis_runner.problem_kinds import ProblemKinds
@@ -48,8 +49,7 @@ class RunnerError(Exception):
         self.details: JsonObject = dict(details or {})
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigIssue:
+class ConfigIssue(msgspec.Struct, frozen=True):
     """One problem of a run file."""
 
     key: str
@@ -89,8 +89,7 @@ class RolloutFileError(ConfigError):
     file_kind = "rollout file"
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetIssue:
+class DatasetIssue(msgspec.Struct, frozen=True):
     """One problem of a dataset file, with its place."""
 
     found: str
@@ -161,8 +160,7 @@ class DigestError(RunnerError):
     code = "VALIDATION"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One input that differs between a recorded run and what was asked for now."""
 
     path: str

@@ -7,8 +7,9 @@ event loop, between two items, so it must return quickly and never raise; a watc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 ItemStatus = Literal["success", "failed", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
+class RunPlan(msgspec.Struct, frozen=True):
     """What is about to run, known once every check that costs nothing has passed and before anything is spent."""
 
     run_name: str
@@ -47,8 +47,7 @@ class RunPlan:
     """Nobody asked for a concurrency: the rollout server's own capacity alone will decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """Where the run stands. Counts include items kept from earlier invocations."""
 
     total: int
@@ -83,8 +82,7 @@ class Progress:
         return self.passed / self.scored if self.scored else None
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedItem:
+class FinishedItem(msgspec.Struct, frozen=True):
     """One item, after its record is on disk."""
 
     row_index: int
@@ -102,8 +100,7 @@ class FinishedItem:
     """Bounded and redacted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(msgspec.Struct, frozen=True):
     """Something the user should know and the run can live with."""
 
     code: str
@@ -111,8 +108,7 @@ class Warned:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True):
     """One line of logs.txt as it is written (for `--verbose`)."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]

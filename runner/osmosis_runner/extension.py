@@ -6,15 +6,15 @@ Items are told apart by the position of their row among the selected ones, so a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from osmosis_runner.errors import SelectionError
 from osmosis_runner.jsontext import JsonObject, JsonValue
 from osmosis_runner.selection import Selection, parse_rows
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(msgspec.Struct, frozen=True):
     """What is added to a run."""
 
     rows_before: int

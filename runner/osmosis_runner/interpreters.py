@@ -12,9 +12,10 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.faults import LaunchError
 
@@ -30,8 +31,7 @@ _TELL = "import sys; print(*sys.version_info[:3], sep='.')"
 _LISTED_LINE = re.compile(r"[a-z]+-(?P<version>\d+\.\d+\.\d+[a-z0-9]*)\S*\s+(?P<path>/\S.*?)(?: -> .*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     """One that is installed."""
 
     version: str

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from osmosis_bridge.upstream import Endpoint
 from osmosis_runner.child import Child, Command, Heard, Nursery
 from osmosis_runner.faults import LaunchError
@@ -119,8 +121,7 @@ class Life(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class RolloutServer:
+class RolloutServer(msgspec.Struct):
     """A rollout server that answers."""
 
     child: Life

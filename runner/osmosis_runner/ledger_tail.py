@@ -6,7 +6,6 @@ Memory holds the calls of rollouts that have not been taken yet, nothing else.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,7 @@ PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which clients ask again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(msgspec.Struct, frozen=True):
     """How the provider keeps rollouts waiting."""
 
     refusals: int = 0
@@ -42,8 +40,7 @@ class Waits:
     """The last status it did so with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """Calls of one rollout that the provider turned away and that were asked again."""
 
     count: int = 0

@@ -15,12 +15,12 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
 import msgspec
+from msgspec.structs import asdict
 
 from osmosis_runner.errors import RunDirError, RunLocked, StorageError
 
@@ -31,8 +31,7 @@ UNWRITABLE = "nothing was started; choose an --output that can be written"
 _LONGEST_OWNER = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """Who holds a lock."""
 
     pid: int

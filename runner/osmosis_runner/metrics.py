@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import msgspec
@@ -23,8 +22,7 @@ INDEX_FIELDS = (
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(msgspec.Struct, frozen=True):
     """One start of a run; all of them are kept over resumes."""
 
     started_at: str
@@ -36,8 +34,7 @@ class Invocation:
     """`complete`, `interrupted`, `halted`, or None while it runs or when it was killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
+class RunIdentity(msgspec.Struct, frozen=True):
     """What metrics.json says about the run itself."""
 
     id: str

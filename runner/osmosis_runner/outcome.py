@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 if TYPE_CHECKING:
     from osmosis_runner.events import RunPlan
@@ -16,8 +17,7 @@ plan; nothing was created. interrupted: a signal. halted: the run stopped itself
 """
 
 
-@dataclass(frozen=True, slots=True)
-class UnscoredRow:
+class UnscoredRow(msgspec.Struct, frozen=True):
     """An item that failed or was skipped, for the block of failed rows."""
 
     row_index: int
@@ -32,8 +32,7 @@ class UnscoredRow:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(msgspec.Struct, frozen=True):
     """How a run ended and everything the command line shows of it."""
 
     ended: Ending

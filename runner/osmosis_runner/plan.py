@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from osmosis_runner.standing import Standing
 
@@ -16,8 +17,7 @@ class WorkItem(NamedTuple):
     run_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlanCounts:
+class PlanCounts(msgspec.Struct, frozen=True):
     """How many items a run has and how they stand before it starts."""
 
     total: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -39,8 +38,7 @@ BODY = msgspec.json.encode(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What one reply means for a run."""
 
     verdict: Literal["good", "busy", "again", "silent", "down", "bad"]

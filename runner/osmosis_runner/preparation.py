@@ -9,9 +9,10 @@ import os
 import platform
 import random
 import shlex
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
@@ -43,8 +44,7 @@ LISTED_RUNS = 10
 DATASET_SUFFIXES = (".jsonl", ".csv", ".parquet", ".ndjson", ".jsonl.gz", ".csv.gz")
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A config and what it points at, all readable and in order."""
 
     config: EvalConfig
@@ -54,13 +54,12 @@ class Checked:
     rows: RowSet
     inputs: JsonObject
     output: Path
-    rollout_file: RolloutFile = field(default_factory=RolloutFile)
+    rollout_file: RolloutFile = msgspec.field(default_factory=RolloutFile)
     python: str | None = None
     """Interpreter of the rollout: of a project, for uv, as it was asked for; of another one its path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A run that may begin. Holds the run's lock."""
 
     checked: Checked

@@ -7,8 +7,9 @@ Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,13 +26,12 @@ _PLACES = re.compile(r"\[\d+\]")
 _Key = tuple[str | None, str, str]
 
 
-@dataclass(slots=True)
-class ProblemKind:
+class ProblemKind(msgspec.Struct):
     """Problems that are alike."""
 
     first: DatasetIssue
     count: int = 0
-    rows: list[int] = field(default_factory=list[int])
+    rows: list[int] = msgspec.field(default_factory=list[int])
     """The first rows that have it; none of a problem of the whole file."""
     same: bool = True
     """Whether all of them found the very same."""

@@ -11,7 +11,6 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,8 +35,7 @@ ERROR = "error.txt"
 TRAJECTORY_LIMIT = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(msgspec.Struct, frozen=True):
     """What a rollout said, as its server tells it in the result; JSON that nobody has looked into yet."""
 
     messages: msgspec.Raw
@@ -49,8 +47,7 @@ class Transcript:
     """The bridge's view of a rollout whose server told nothing: the messages of its last call and the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Projector:
+class Projector(msgspec.Struct, frozen=True):
     """Copies attempts into one run directory. `warn` is told, in words, what was passed over."""
 
     run: RunDir

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -130,8 +129,7 @@ _health = msgspec.json.Decoder(Health, strict=False)
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutClient:
+class RolloutClient(msgspec.Struct, frozen=True):
     """Speaks to one rollout server."""
 
     site: Site

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from osmosis_runner.attempt import Rollout
@@ -13,8 +14,7 @@ QUIET_S = 120.0
 NAMED = 5
 
 
-@dataclass(slots=True)
-class Quiet:
+class Quiet(msgspec.Struct):
     """Times how long nothing has ended; says so after `after_s` seconds, then each time it lasted twice as long."""
 
     after_s: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -34,8 +33,7 @@ SNAPSHOT_EVERY_S = 1.0
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Books(msgspec.Struct, frozen=True):
     """Where a run's results are written."""
 
     journal: Journal
@@ -45,8 +43,7 @@ class Books:
     pass_threshold: float
 
 
-@dataclass(slots=True)
-class Tallies:
+class Tallies(msgspec.Struct):
     """Counts of this invocation."""
 
     dispatched: int = 0
@@ -56,8 +53,8 @@ class Tallies:
     in_flight: int = 0
     planned: int = 0
     """Items that this invocation is to record."""
-    waits: Waits = field(default_factory=Waits)
-    began: float = field(default_factory=time.monotonic)
+    waits: Waits = msgspec.field(default_factory=Waits)
+    began: float = msgspec.field(default_factory=time.monotonic)
 
 
 class Recorder:

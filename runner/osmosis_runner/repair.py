@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from osmosis_runner.errors import RunNotFound, StorageError
 from osmosis_runner.files import replace_file, sync_folder
@@ -13,8 +14,7 @@ from osmosis_runner.journal import all_lines, torn_bytes
 from osmosis_runner.journal_record import BadRecord, decode_record
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(msgspec.Struct, frozen=True):
     """What `repair` did."""
 
     kept: int

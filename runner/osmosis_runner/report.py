@@ -9,7 +9,8 @@ import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from osmosis_runner.journal_record import ErrorPhase, JournalRecord, Status
 from osmosis_runner.jsontext import JsonObject, JsonValue
@@ -57,8 +58,7 @@ __all__ = [
 _COUNTED = ("tokens", "prompt_tokens", "completion_tokens", "cached_tokens", "calls")
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """The figures that change with every record, each known in constant time."""
 
     total: int

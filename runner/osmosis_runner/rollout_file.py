@@ -11,8 +11,9 @@ Knows the file and nothing of processes.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
+
+import msgspec
 
 from osmosis_runner.config_fields import FieldReader, nearest
 from osmosis_runner.errors import ConfigIssue, RolloutFileError
@@ -28,13 +29,12 @@ KEYS = ("command", "env")
 _EXAMPLE = 'write it as a list of words, such as command = ["node", "main.js"]'
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutFile:
+class RolloutFile(msgspec.Struct, frozen=True):
     """What the file says; without a file, nothing."""
 
     command: tuple[str, ...] | None = None
     """None: the entrypoint is a Python file."""
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 def read_rollout_file(folder: Path) -> RolloutFile:

@@ -10,7 +10,6 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -23,8 +22,7 @@ MEMORY_BYTES = 32 * 1024 * 1024
 """Rows stay in memory up to this many bytes, then all further ones go to an unlinked file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One selected row, normalised."""
 
     row_index: int

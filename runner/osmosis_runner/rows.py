@@ -7,8 +7,9 @@ never silent loss. Rows that are not selected are counted and not judged. Knows 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from osmosis_runner.dataset_file import (
     DatasetFormat,
@@ -28,8 +29,7 @@ from osmosis_runner.selection import Selection, check_within
 __all__ = ["DatasetFormat", "Row", "RowSet", "read_rows"]
 
 
-@dataclass(frozen=True, slots=True)
-class RowSet:
+class RowSet(msgspec.Struct, frozen=True):
     """The selected rows of one file and what identifies the file."""
 
     rows: Sequence[Row]
@@ -47,8 +47,7 @@ class RowSet:
     """How many different sets of columns rows have; bounded."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(msgspec.Struct, frozen=True):
     total: int
     sha256: str
 

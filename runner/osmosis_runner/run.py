@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from osmosis_bridge.redact import credentials_in
 from osmosis_runner.bookkeeping import Bookkeeping, read_summary
 from osmosis_runner.dispatch import Patience
@@ -135,7 +137,7 @@ def _manifest(options: RunOptions, prepared: Prepared) -> Manifest:
             return earlier
         inputs = widened(earlier.inputs, prepared.checked.inputs)
         added = prepared.extension.to_json(now)
-        return replace(earlier, inputs=inputs, extensions=(*earlier.extensions, added))
+        return msgspec.structs.replace(earlier, inputs=inputs, extensions=(*earlier.extensions, added))
     return Manifest(
         local_run_id=uuid.uuid4().hex,
         run_name=prepared.name,

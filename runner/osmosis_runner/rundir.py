@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,7 @@ MANIFEST_SCHEMA = 1
 _FOLDERS = ("trajectories", "artifacts", "rollout_trials")
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """manifest.json: written once, and again only when the run is extended."""
 
     local_run_id: str
@@ -50,7 +48,7 @@ class Manifest:
     run_name: str
     created_at: str
     inputs: JsonObject
-    provenance: JsonObject = field(default_factory=dict[str, JsonValue])
+    provenance: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     extensions: tuple[JsonObject, ...] = ()
     """What `n` and `selected_source_rows` were before each extension, and when it was made."""
 
@@ -80,8 +78,7 @@ class _Versioned(msgspec.Struct):
     schema_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunDir:
+class RunDir(msgspec.Struct, frozen=True):
     """The paths of one run's directory; makes no promise that any of them exists."""
 
     path: Path

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from osmosis_runner.errors import SelectionError
 
@@ -22,8 +23,7 @@ _ITEM = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Row offsets, ascending and without repeats."""
 
     ranges: tuple[tuple[int, int], ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -18,11 +19,10 @@ class Interrupted(Exception):
     """A signal arrived before dispatch began."""
 
 
-@dataclass(slots=True)
-class Interrupts:
+class Interrupts(msgspec.Struct):
     """What has arrived so far."""
 
-    second: asyncio.Event = field(default_factory=asyncio.Event)
+    second: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     number: int | None = None
     """The first signal."""
     on_first: Callable[[], object] | None = None

@@ -10,9 +10,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import msgspec
 
 from osmosis_runner.errors import DigestError
 
@@ -40,8 +41,7 @@ _IGNORED_FOLDERS = ("*.egg-info", "*.dist-info")
 _GIT_SECONDS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFiles:
+class SourceFiles(msgspec.Struct, frozen=True):
     """Relative paths with forward slashes."""
 
     files: tuple[str, ...]

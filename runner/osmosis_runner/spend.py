@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from osmosis_runner.journal_record import JournalRecord
 
 _Number = TypeVar("_Number", int, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(msgspec.Struct, frozen=True):
     """Sums over attempts; None where no attempt told a value."""
 
     attempts: int = 0

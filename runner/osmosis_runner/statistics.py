@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeVar
+
+import msgspec
 
 LEVEL = 0.95
 Z = 1.959963984540054
@@ -30,16 +31,14 @@ Tally = Mapping[tuple[int, int], int]
 _Number = TypeVar("_Number", int, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """A two-sided confidence interval."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """A statistic at k attempts with its interval over rows (None under two rows)."""
 
     k: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
@@ -18,8 +19,7 @@ _PART = re.compile(_NAME)
 _TRIPLES = ('"""', "'''")
 
 
-@dataclass(frozen=True, slots=True)
-class TomlLines:
+class TomlLines(msgspec.Struct, frozen=True):
     """Dotted keys and sections of one text, each with the 1-based line of its first appearance."""
 
     lines: dict[str, int]

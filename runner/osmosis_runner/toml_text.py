@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from osmosis_runner.errors import ConfigIssue
 from osmosis_runner.toml_lines import TomlLines, scan_lines
@@ -22,8 +23,7 @@ _BARE = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*([A-Za-z][A-Za-z0-9_./-]{0,60})")
 _NAME = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)""")
 
 
-@dataclass(frozen=True, slots=True)
-class TomlText:
+class TomlText(msgspec.Struct, frozen=True):
     """What could be read of a text."""
 
     table: Mapping[str, object] | None

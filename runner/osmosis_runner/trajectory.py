@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
+
+import msgspec
 
 from osmosis_runner.atif import SCHEMA_VERSION, is_time, owner_of, shape_problems
 from osmosis_runner.jsontext import JsonObject, JsonValue
@@ -29,8 +30,7 @@ _SOURCES = {"system": "system", "developer": "system", "user": "user", "assistan
 _TOOL_ROLES = ("tool", "function")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """What `build_trajectory` needs to know about the rollout beside its messages."""
 
     rollout_id: str
@@ -39,8 +39,8 @@ class Attempt:
     model_name: str | None = None
     label: str | None = None
     reward: float | None = None
-    metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    extra_fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    metrics: Mapping[str, JsonValue] = msgspec.field(default_factory=dict[str, JsonValue])
+    extra_fields: Mapping[str, JsonValue] = msgspec.field(default_factory=dict[str, JsonValue])
     metadata: Mapping[str, JsonValue] | None = None
     notes: str | None = None
     """Said about the whole trajectory, such as why it is partial."""

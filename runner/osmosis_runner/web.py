@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +20,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON_BODY: Headers = ((b"content-type", b"application/json"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """One whole reply."""
 
     status: int
@@ -37,8 +35,7 @@ class Answer:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """One server: where it answers and what every request to it carries."""
 
     transport: Transport

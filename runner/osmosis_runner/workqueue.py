@@ -9,8 +9,9 @@ time with it alone.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.plan import WorkItem
 
@@ -20,17 +21,16 @@ if TYPE_CHECKING:
 DEATHS_OF_THE_GUILTY = 2
 
 
-@dataclass(slots=True)
-class WorkQueue:
+class WorkQueue(msgspec.Struct):
     """Items waiting and in flight. `pending` is consumed lazily."""
 
     pending: Iterator[WorkItem]
-    in_flight: set[WorkItem] = field(default_factory=set[WorkItem])
-    _again: deque[WorkItem] = field(default_factory=deque[WorkItem])
-    _groups: deque[list[WorkItem]] = field(default_factory=deque["list[WorkItem]"])
-    _group: list[WorkItem] = field(default_factory=list[WorkItem])
+    in_flight: set[WorkItem] = msgspec.field(default_factory=set[WorkItem])
+    _again: deque[WorkItem] = msgspec.field(default_factory=deque[WorkItem])
+    _groups: deque[list[WorkItem]] = msgspec.field(default_factory=deque["list[WorkItem]"])
+    _group: list[WorkItem] = msgspec.field(default_factory=list[WorkItem])
     _grouped: bool = False
-    _deaths: dict[WorkItem, int] = field(default_factory=dict[WorkItem, int])
+    _deaths: dict[WorkItem, int] = msgspec.field(default_factory=dict[WorkItem, int])
     _exhausted: bool = False
 
     def take(self) -> WorkItem | None:

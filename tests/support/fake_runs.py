@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from osmosis_cli import eval_run
 from osmosis_cli import main as osmosis_main

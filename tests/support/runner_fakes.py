@@ -178,6 +178,6 @@ class FakeSidecar:
 
 def ended(row: int, status: str = "success", **fields: Any) -> Ended:
     """An attempt at run 0 of a row that is over; keywords go to the record where they belong there."""
-    own = {name: fields.pop(name) for name in list(fields) if name in Ended.__dataclass_fields__}
+    own = {name: fields.pop(name) for name in list(fields) if name in Ended.__struct_fields__}
     record: dict[str, Any] = {"row_index": row, "run_index": 0, "rollout_id": f"r{row}", "duration_ms": 5}
     return Ended(WorkItem(row, 0), JournalRecord(**{**record, "status": status, **fields}), **own)

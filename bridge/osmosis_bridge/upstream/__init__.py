@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
+import msgspec
+
 __all__ = ["Endpoint", "Exchange", "Reason", "Timeouts", "Transport", "TransportError"]
 
 Reason = Literal[
@@ -52,8 +54,7 @@ class TransportError(Exception):
         return f"{self.reason}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """Time limits of one exchange, in seconds; ``None`` means no limit."""
 
     connect: float = 10.0

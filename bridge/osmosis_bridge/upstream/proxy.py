@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from osmosis_bridge.upstream import Endpoint
 
 __all__ = ["Proxies", "Proxy", "proxies_from"]
@@ -27,8 +29,7 @@ class Proxy:
     "The value of proxy-authorization."
 
 
-@dataclass(frozen=True, slots=True)
-class Proxies:
+class Proxies(msgspec.Struct, frozen=True):
     """The proxies of the two schemes and the hosts that are reached without one."""
 
     http: Proxy | None = None

@@ -59,8 +59,7 @@ class CancelRequest(msgspec.Struct):
     all: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Seat:
+class Seat(msgspec.Struct, eq=False):
     """One admitted rollout, as the desk sees it."""
 
     entry: Entry

@@ -11,8 +11,9 @@ import inspect
 import numbers
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+
+import msgspec
 
 from osmosis_runner.rollout.agent import (
     AgentWorkflow,
@@ -42,8 +43,7 @@ WorkflowSource: TypeAlias = "type[AgentWorkflow] | AgentWorkflow"
 GraderSource: TypeAlias = "type[Grader] | Grader | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why a rollout failed."""
 
     category: str
@@ -58,8 +58,7 @@ class Unfit(Exception):
     """What the author's code handed back cannot be used; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Somebody outside ended the rollout."""
 
     status: Status
@@ -78,8 +77,7 @@ class Reporter(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class Job:
+class Job(msgspec.Struct, eq=False):
     """One rollout between the two threads. Each field has one writer, named in its note."""
 
     request: RolloutRequest
@@ -100,8 +98,7 @@ class Job:
         return None if self.verdict is self.passed_over else self.verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(msgspec.Struct, frozen=True):
     """How a rollout ended."""
 
     status: Status
@@ -117,8 +114,7 @@ current_job: ContextVar[Job | None] = ContextVar("current_job", default=None)
 """The rollout on whose behalf the author's code is running, in every task it started."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True):
     """The author's two classes and what their contexts need."""
 
     workflow: WorkflowSource

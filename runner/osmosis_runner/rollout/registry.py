@@ -8,9 +8,10 @@ a host that serves many rollouts a second stays small, its result was handed out
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +45,7 @@ class Taken(Exception):
     """The id belongs to a rollout that is active or whose result is still kept."""
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """One rollout. Changed only through `Registry`."""
 
     rollout_id: str
@@ -60,7 +60,7 @@ class Entry:
     """Its code may still be running (a result can be published before, when cleaning up takes too long)."""
     delivered: bool = False
     kept_until: float | None = None
-    waiters: list[Callable[[], None]] = field(default_factory=list["Callable[[], None]"])
+    waiters: list[Callable[[], None]] = msgspec.field(default_factory=list["Callable[[], None]"])
     """Called once each at the next change of status."""
 
 

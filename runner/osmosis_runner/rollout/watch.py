@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from osmosis_runner.rollout.author import OUR_PART
 from osmosis_runner.rollout.execution import AUTHORS_PART, Job, current_job
@@ -30,8 +31,7 @@ PROBE_SIGNAL = getattr(signal, "SIGURG", None)
 """Ignored by default, so a handler that somebody replaced does no harm; None where there are no signals."""
 
 
-@dataclass(slots=True)
-class Blockage:
+class Blockage(msgspec.Struct):
     """One stretch of time in which the author's loop did not run."""
 
     since: float

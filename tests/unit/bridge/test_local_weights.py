@@ -10,12 +10,12 @@ import os
 import sys
 import time
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from osmosis_bridge import local_weights
 from osmosis_bridge.local_weights import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fake_runs import FAILED, METRICS, SKIPPED, outcome, plan
 from osmosis_cli.output import document, encode

@@ -174,7 +174,7 @@ def test_a_file_is_loaded_with_a_byte_order_mark_and_windows_line_ends(tmp_path:
     assert load_config(path, root) == load_config(root / "configs/eval/quickstart.toml", root).__class__(
         **{
             field: getattr(load_config(root / "configs/eval/quickstart.toml", root), field)
-            for field in EvalConfig.__dataclass_fields__
+            for field in EvalConfig.__struct_fields__
             if field != "path"
         },
         path=path,

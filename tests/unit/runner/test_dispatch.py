@@ -203,7 +203,7 @@ def test_a_rollout_lost_on_a_living_server_is_ended_there_and_runs_again() -> No
         original = scene.settle
 
         async def settle(rollout: Rollout) -> Ended:
-            from dataclasses import replace
+            from msgspec.structs import replace
 
             return replace(await original(rollout), lost=rollout.lost)
 

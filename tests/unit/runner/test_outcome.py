@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from osmosis_runner.outcome import Ending, RunOutcome
 
