@@ -235,7 +235,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         # What was made so far stays for good, and calls leave next to no cycles: the collector need not look often.
-        gc.collect()
+        # Nor at this moment: next to nothing of it is garbage, and looking would take a twentieth of the start.
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
         # glibc hands the end of its heap back with every large body that goes, to have it faulted in again by the next,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CHUNK = 65_536
 LINES_KEPT = 60
 POLL_S = 0.05
+LOOK_EVERY_S = 0.01
 REAP_EVERY_S = 1.0
 EXIT_LAG_S = 1.0
 """How long after a broken connection a dying process may take to be dead."""
@@ -93,6 +94,7 @@ class Child:
         self.last_lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.exited = asyncio.Event()
         self.drained = asyncio.Event()
+        self.spoke = asyncio.Event()
         self._output, write_end = os.pipe()
         os.set_blocking(self._output, False)
         try:
@@ -185,6 +187,7 @@ class Child:
     def _tell(self, lines: list[str]) -> None:
         if lines:
             self.last_lines.extend(lines)
+            self.spoke.set()
             self._heard(lines)
 
     def _end_output(self) -> None:
@@ -228,12 +231,18 @@ def _signal_name(number: int) -> str:
 
 
 async def until(child: Child, ready: Callable[[], bool], within_s: float) -> bool:
-    """Wait until `ready()`; False when the child died first. Raises TimeoutError after `within_s`."""
+    """Wait until `ready()`; False when the child died first. Raises TimeoutError after `within_s`.
+
+    It is asked whenever the child says something, and now and then.
+    """
     deadline = time.monotonic() + within_s
     while not ready():
         if child.exited.is_set():
             return ready()
         if time.monotonic() > deadline:
             raise TimeoutError
-        await asyncio.sleep(0.01)
+        child.spoke.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY_S):
+                await child.spoke.wait()
     return True

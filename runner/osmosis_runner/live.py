@@ -115,7 +115,9 @@ class Live:
             text = "processes that rollouts leave behind cannot be found on this system: pip install psutil"
             self._tell.warn("NO_PROCESS_TABLE", text)
         with adopting():
-            kill_marked(setup.manifest.local_run_id)
+            if setup.prepared.earlier is not None:
+                # Of a run that begins, nobody carries the mark yet.
+                kill_marked(setup.manifest.local_run_id)
             _emptied(setup.staging)
             try:
                 async with AsyncExitStack() as stack:

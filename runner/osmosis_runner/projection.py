@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from osmosis_runner import __version__
 from osmosis_runner.failure_words import failure_words
-from osmosis_runner.provenance import own_version
 from osmosis_runner.trajectory import Attempt, build_trajectory, enrich, validate_trajectory
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Projector(msgspec.Struct, frozen=True):
             notes=_notes(record, transcript),
             partial=transcript.partial,
         )
-        value = build_trajectory(cast("list[JsonObject]", listed), attempt, own_version())
+        value = build_trajectory(cast("list[JsonObject]", listed), attempt, __version__)
         problems = validate_trajectory(value, record.rollout_id)
         if problems:
             self.warn(f"what rollout {record.rollout_id} said makes no trajectory: {problems[0]}")

@@ -6,8 +6,9 @@ Nothing of it pins the run. Git is asked with a short time limit; what it does n
 from __future__ import annotations
 
 import subprocess
-from importlib import metadata
 from typing import TYPE_CHECKING
+
+from osmosis_runner import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ GIT_WITHIN_S = 3.0
 
 def provenance(config: EvalConfig, workspace: Path) -> JsonObject:
     """The manifest's `provenance` object."""
-    found: JsonObject = {"sdk_version": own_version(), "config_path": str(config.path)}
+    found: JsonObject = {"sdk_version": __version__, "config_path": str(config.path)}
     if config.branch is not None:
         found["config_branch"] = config.branch
     if config.commit_sha is not None:
@@ -41,14 +42,6 @@ def launch_provenance(options: RunOptions) -> JsonObject:
         "pass_provider_key": options.pass_provider_key or None,
     }
     return {name: value for name, value in said.items() if value is not None}
-
-
-def own_version() -> str:
-    """The installed version of this distribution; `0` when it is not installed."""
-    try:
-        return metadata.version("osmosis-bridge")
-    except metadata.PackageNotFoundError:
-        return "0"
 
 
 def _git_state(workspace: Path) -> JsonObject:

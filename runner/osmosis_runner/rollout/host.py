@@ -14,12 +14,13 @@ import socket
 import sys
 import threading
 import time
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from osmosis_runner import __version__
 from osmosis_runner.rollout.app import RolloutApp
 from osmosis_runner.rollout.author import AuthorLoop
 from osmosis_runner.rollout.clients import Clients
@@ -85,7 +86,7 @@ class Host:
 
     def __init__(self, agent: Agent, settings: HostSettings) -> None:
         self._settings = settings
-        self._keeper = Keeper(_own_version())
+        self._keeper = Keeper(__version__)
         self._streams: tuple[Labelled, ...] = ()
         self._author = AuthorLoop(agent, settings.max_concurrent, self._keep)
         self._watch = Watch(time.monotonic)
@@ -220,13 +221,6 @@ def _uvicorn_config(app: RolloutApp) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=2,
     )
-
-
-def _own_version() -> str:
-    try:
-        return metadata.version("osmosis-bridge")
-    except metadata.PackageNotFoundError:
-        return "0"
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

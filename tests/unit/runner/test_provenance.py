@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 from osmosis_runner.config import parse_config
 from osmosis_runner.options import RunOptions
-from osmosis_runner.provenance import launch_provenance, own_version, provenance
+from osmosis_runner.provenance import launch_provenance, provenance
 
 TEXT = """
 [experiment]
@@ -30,7 +31,7 @@ def test_the_config_and_its_extras_are_kept(tmp_path: Path) -> None:
     found = provenance(parse_config(TEXT, Path("c.toml")), tmp_path)
     assert found["config_path"] == "c.toml"
     assert (found["config_branch"], found["advanced"]) == ("main", {"speed": 3})
-    assert found["sdk_version"] == own_version()
+    assert found["sdk_version"] == version("osmosis-bridge")
 
 
 def test_the_work_tree_is_described_and_a_change_noticed(tmp_path: Path) -> None:
