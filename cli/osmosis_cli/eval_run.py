@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 import click
 import msgspec
 import uvloop
 
-from osmosis_cli import secrets, tables
+from osmosis_cli import secrets
 from osmosis_cli.errors import CLIError, Code, Declined, Interrupted
 from osmosis_cli.flags import RUN_OPTIONS, RunFlags, check_together, repeated
 from osmosis_cli.invocation import Invocation
+from osmosis_cli.lazy import load
 from osmosis_cli.live import watching
 from osmosis_cli.option_lists import with_options
-from osmosis_cli.output import Format
+from osmosis_cli.output import Format, Result
 from osmosis_cli.refusals import refusals
 from osmosis_cli.render import Output
 from osmosis_cli.results import Demands, Typed, outcome_result, plan_rows
@@ -76,7 +77,14 @@ def evaluate(invocation: Invocation, flags: RunFlags, run: Evaluate) -> int:
             outcome = watched(replace(options, name=None), out, run, verbose=flags["verbose"])
     if outcome.ended == "declined":
         raise Declined
-    return tables.show(out, outcome_result(outcome, typed, demands))
+    return _shown(out, outcome_result(outcome, typed, demands))
+
+
+def _shown(out: Output, result: Result) -> int:
+    """The result in the format of `out`; only people wait until what draws for them is loaded."""
+    if out.format is not Format.RICH:
+        return out.show(result)
+    return cast("Callable[[Output, Result], int]", load("osmosis_cli.tables:show"))(out, result)
 
 
 def options_of(flags: RunFlags, config: Path, workspace: Path, invocation: Invocation) -> RunOptions:
@@ -135,8 +143,11 @@ class Approval(msgspec.Struct, frozen=True):
         """Values of the plan's secrets, or None when the user declines."""
         rows = plan_rows(plan, self.typed)
         if self.out.format is Format.RICH:
-            table = tables.facts("Local Evaluation", rows, tables.screen_of(self.out.stdout))
-            self.out.say_drawn(tables.rendered([table], self.out.stdout))
+            show_facts = cast(
+                "Callable[[Output, str, Iterable[tuple[str, str]]], None]",
+                load("osmosis_cli.tables:show_facts"),
+            )
+            show_facts(self.out, "Local Evaluation", rows)
         with interruptible():
             if self.ask and not plan.model_path.startswith(FREE_MODELS) and not self._agreed(plan, rows):
                 return None

@@ -78,6 +78,11 @@ def show(out: Output, result: Result) -> int:
     return out.show(result, draw(result, out.stdout) if out.format is Format.RICH else "")
 
 
+def show_facts(out: Output, title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Write a table of facts for people."""
+    out.say_drawn(rendered([facts(title, rows, screen_of(out.stdout))], out.stdout))
+
+
 def draw(result: Result, stream: TextIO) -> str:
     """`result` as tables and lines, coloured where `stream` is a terminal that can."""
     return rendered(parts_of(result, screen_of(stream)), stream)

@@ -22,6 +22,33 @@ HEAVY = ("litellm", "xllamacpp", "pyarrow", "openai", "hypothesis", "pytest")
 # The one module a rollout author gets with openai installed; nothing imports it at the top.
 MAY_BE_HEAVY = {"osmosis_runner.rollout.openai_client": {"openai"}}
 
+MSGSPEC = ("msgspec", "typing_extensions")
+STARTS = {
+    "osmosis_bridge.__main__": "attr brotli certifi click httptools orjson pygments rich structlog uvicorn uvloop"
+    " zstandard",
+    "osmosis_cli.main": "click",
+    "osmosis_cli.eval_run": "brotli certifi click httptools uvloop zstandard",
+    "osmosis_runner.rollout.host": "click uvicorn",
+}
+"""What is loaded of others when the bridge begins, with any command and with its `--help`, before a run, and in a
+rollout's process. Each costs every start: add one only if nothing can begin without it."""
+SLOW_TO_LOAD = (
+    "email.message",
+    "http.client",
+    "importlib.metadata",
+    "sqlite3",
+    "unittest",
+    "urllib.request",
+    "xml",
+)
+"""Parts of the standard library that take milliseconds and that nothing needs in order to begin."""
+LOADED = """
+import json, sys
+before = set(sys.modules)
+__import__(sys.argv[1])
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
 WATCH = """
 import importlib, json, sys, threading
 
@@ -94,6 +121,17 @@ def test_the_core_of_the_bridge_does_not_even_load_an_event_loop() -> None:
     )
     assert core
     assert import_all(core) == {"found": {}, "asyncio": False}
+
+
+@pytest.mark.parametrize(("program", "others"), STARTS.items(), ids=list(STARTS))
+def test_what_is_started_loads_no_more_than_it_needs_to_begin(program: str, others: str) -> None:
+    command = [sys.executable, "-c", LOADED, program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True, cwd=ROOT)
+    loaded = set(json.loads(done.stdout))
+    roots = {name.partition(".")[0] for name in loaded if not name.startswith("_")} - {"cython_runtime"}
+    assert roots - sys.stdlib_module_names - set(ROOMS) <= {*others.split(), *MSGSPEC}
+    assert [name for name in SLOW_TO_LOAD if name in loaded] == []
+    assert program.partition(".")[0] in roots
 
 
 def test_the_watch_sees_what_it_looks_for(tmp_path: Path) -> None:
