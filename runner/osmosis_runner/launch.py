@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from osmosis_bridge.upstream import Transport
 
 HEALTHY_WITHIN_S = 90.0
-HEALTH_EVERY_S = 0.02
+HEALTH_AFTER_S = (0.005, 0.1)
+"""Between two questions whether it answers: a twentieth of the time waited so far, at least and at most this."""
 STOP_GRACE_S = 5.0
 PORT_TRIES = 3
 
@@ -200,9 +201,9 @@ def _started(command: Command, nursery: Nursery, heard: Heard) -> Child:
 
 
 async def _healthy(spec: LaunchSpec, child: Child, client: RolloutClient, instance_id: str) -> Health:
-    deadline = time.monotonic() + HEALTHY_WITHIN_S
+    began = time.monotonic()
     why = "it never answered"
-    while time.monotonic() < deadline:
+    while time.monotonic() < began + HEALTHY_WITHIN_S:
         try:
             health = await client.health()
         except ServerLost as lost:
@@ -217,9 +218,14 @@ async def _healthy(spec: LaunchSpec, child: Child, client: RolloutClient, instan
         if child.exited.is_set():
             await child.kill()
             raise LaunchError(_not_started(spec, child))
-        await asyncio.sleep(HEALTH_EVERY_S)
+        await asyncio.sleep(_pause(time.monotonic() - began))
     message = f"the rollout server is not usable: it did not answer within {HEALTHY_WITHIN_S:g} s: {why}"
     raise LaunchError(spec.scrub(message + quoted(list(child.last_lines))))
+
+
+def _pause(waited_s: float) -> float:
+    least, most = HEALTH_AFTER_S
+    return max(least, min(most, waited_s / 20))
 
 
 def usable(health: Health) -> Health:

@@ -222,3 +222,8 @@ def test_a_sandbox_that_needs_a_public_address_is_refused(tmp_path: Path) -> Non
     (tmp_path / "main.py").write_text(SERVER % '"chat_endpoint": {"requires_public_url": True}')
     with pytest.raises(LaunchError, match="public URL"):
         start(spec(tmp_path))
+
+
+def test_the_longer_a_server_takes_the_less_often_it_is_asked() -> None:
+    pauses = [launch._pause(waited_s) for waited_s in (0.0, 0.2, 1.0, 60.0)]
+    assert pauses == [0.005, 0.01, 0.05, 0.1]
