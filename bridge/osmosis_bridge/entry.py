@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome, Record
@@ -22,6 +22,9 @@ from osmosis_bridge.redact import Redactor
 from osmosis_bridge.replay import Attempt
 from osmosis_bridge.timestamps import iso_time
 from osmosis_bridge.transcripts import Transcript, Transcripts
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 Headers = tuple[tuple[bytes, bytes], ...]
 

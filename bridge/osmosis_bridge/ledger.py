@@ -21,12 +21,14 @@ import fcntl
 import os
 from collections import deque
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.errors import LedgerFailed, Unrecordable
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 SYNC_EVERY = 1.0
 """Seconds after which what was written is on the disk itself."""

@@ -16,10 +16,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.call import Admitted, Call, Outcome
@@ -50,6 +49,9 @@ from osmosis_bridge.replay import Attempt, Attempts
 from osmosis_bridge.reply import Reply
 from osmosis_bridge.sse import comment
 from osmosis_bridge.upstream import Endpoint, Exchange, Transport, TransportError
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 _SSE: Headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
 _JSON: Headers = ((b"content-type", b"application/json"),)

@@ -17,15 +17,17 @@ import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import uvicorn
 import uvloop
-from structlog.typing import FilteringBoundLogger
 
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.app import BridgeApp, Gate, local_hosts
+from osmosis_bridge.asgi import App, Receive, Scope, Send
 from osmosis_bridge.config import BridgeConfig, ConfigError
 from osmosis_bridge.door.connection import Door
 from osmosis_bridge.ledger import FileLedger, NoLedger
@@ -35,7 +37,6 @@ from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.native_process import start_native
 from osmosis_bridge.policy import Policy
 from osmosis_bridge.redact import Redactor, credentials_in
-from osmosis_bridge.routes import Routes
 from osmosis_bridge.routing import Route, plan_route
 from osmosis_bridge.serve import Bridge
 from osmosis_bridge.target import make_target
@@ -44,11 +45,16 @@ from osmosis_bridge.upstream import Endpoint, Timeouts
 from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_bridge.upstream.proxy import proxies_from
 
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
 _SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 _URL_NAMES = ("_proxy", "_api_base", "_base_url")
 _BACKLOG = 4096
 _GC_THRESHOLDS = (20_000, 20, 50)
 _KEPT_BLOCK = 16 * 1024 * 1024
+_ROUTES = "osmosis_bridge.routes"
+_ROUTES_AFTER_S = 0.5
 _LAST_RECORDS_S = 5.0
 
 
@@ -114,7 +120,8 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
     )
     gate = Gate(config.token, local_hosts(config.allowed_hosts) if config.on_loopback else None)
     metrics = Metrics(bridge, transport)
-    app = BridgeApp(bridge, gate, Routes(bridge, gate, metrics).app(), config.max_body_mb * 1024 * 1024)
+    rest = _Later(lambda: _routes(bridge, gate, metrics))
+    app = BridgeApp(bridge, gate, rest, config.max_body_mb * 1024 * 1024)
     server = _Server(_server_config(app, config), lambda: _announce(config, listener, log))
     metrics.watch_loop()
     try:
@@ -225,6 +232,25 @@ async def _last_records(bridge: Bridge) -> None:
         await asyncio.sleep(0.01)
 
 
+def _routes(bridge: Bridge, gate: Gate, metrics: Metrics) -> App:
+    """Every route that is not a call; not loaded before: Starlette takes a sixth of a start, and no call needs it."""
+    app: App = import_module(_ROUTES).Routes(bridge, gate, metrics).app()
+    return app
+
+
+class _Later:
+    """An application that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], App]) -> None:
+        self._make = make
+        self._made: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._made is None:
+            self._made = self._make()
+        await self._made(scope, receive, send)
+
+
 class _Server(uvicorn.Server):
     """Ends with exit code 0 on the first SIGTERM or SIGINT; the second does not wait for calls."""
 
@@ -242,6 +268,9 @@ class _Server(uvicorn.Server):
         # until it has seen a block as large as this one come and go.
         bytearray(_KEPT_BLOCK)
         self._ready()
+        # A while later, beside the first calls and not before them; in a thread, so that none waits for all of it.
+        loop = asyncio.get_running_loop()
+        loop.call_later(_ROUTES_AFTER_S, loop.run_in_executor, None, import_module, _ROUTES)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)

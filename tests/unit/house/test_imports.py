@@ -24,8 +24,7 @@ MAY_BE_HEAVY = {"osmosis_runner.rollout.openai_client": {"openai"}}
 
 MSGSPEC = ("msgspec", "typing_extensions")
 STARTS = {
-    "osmosis_bridge.__main__": "attr brotli certifi click httptools orjson pygments rich structlog uvicorn uvloop"
-    " zstandard",
+    "osmosis_bridge.__main__": "brotli certifi click httptools orjson structlog uvicorn uvloop zstandard",
     "osmosis_cli.main": "click",
     "osmosis_cli.eval_run": "brotli certifi click httptools uvloop zstandard",
     "osmosis_runner.rollout.host": "click uvicorn",
