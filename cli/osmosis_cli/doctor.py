@@ -19,7 +19,7 @@ from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_cli import checks, tables
 from osmosis_cli.checks import Check, Subject
 from osmosis_cli.errors import CLIError, Exit
-from osmosis_cli.flags import FILE
+from osmosis_cli.flags import FILE, checked_api_base
 from osmosis_cli.invocation import Invocation
 from osmosis_cli.option_lists import with_options
 from osmosis_cli.output import Json, NextStep, OperationResult
@@ -48,7 +48,12 @@ class DoctorFlags(TypedDict):
 
 OPTIONS = (
     click.argument("config", metavar="[CONFIG]", type=FILE, required=False),
-    click.option("--api-base", metavar="URL", help="Endpoint of the model that the run would be given."),
+    click.option(
+        "--api-base",
+        callback=checked_api_base,
+        metavar="URL",
+        help="Endpoint of the model that the run would be given.",
+    ),
     click.option(
         "--api-key-env", metavar="NAME", help="Variable of the model's key that the run would be given."
     ),

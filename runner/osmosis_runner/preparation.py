@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
 from osmosis_runner.elsewhere import ServerAddress
-from osmosis_runner.endpoint import endpoint_of
+from osmosis_runner.endpoint import endpoint_of, planned
 from osmosis_runner.errors import DatasetError, DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
@@ -85,6 +85,8 @@ def check(options: RunOptions) -> Checked:
     """Read and check everything the config names; raises `RunnerError`."""
     workspace, output = options.workspace.absolute(), output_root(options)
     config = load_config(options.config_path, workspace)
+    if not _goes_on(options, output):
+        _check_endpoint(options, config)
     rollout_dir, rollout_file, digest = _rollout(options, config, workspace, output)
     dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
     select = parse_rows(options.rows) if options.rows is not None else None
@@ -139,6 +141,17 @@ def _check_there(options: RunOptions) -> None:
             "runs": list(known[:LISTED_RUNS]),
         },
     )
+
+
+def _goes_on(options: RunOptions, output: Path) -> bool:
+    """Whether an earlier run goes on: of that one everything may be done already, and then no model is needed."""
+    name = options.name
+    return not options.fresh and name is not None and find_run(output, check_run_name(name)) is not None
+
+
+def _check_endpoint(options: RunOptions, config: EvalConfig) -> None:
+    """Raise `EndpointError` where the calls of the run would go nowhere."""
+    planned(config.model_path, options.api_base, options.api_key_env, options.environ)
 
 
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
@@ -197,6 +210,8 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
         recorded = read_recorded(earlier.events, rows, runs)
     again = runs_again(failed=options.retry_failed, skipped=options.retry_skipped)
     counts = count_items(recorded.standings, again)
+    if counts.pending:
+        _check_endpoint(options, checked.config)
     return Prepared(
         checked=checked,
         lock=lock,

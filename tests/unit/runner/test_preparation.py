@@ -10,6 +10,7 @@ from osmosis_runner.errors import (
     ConfigError,
     DatasetError,
     DatasetNotFound,
+    EndpointError,
     ResumeMismatch,
     RunDirError,
     RunLocked,
@@ -70,6 +71,36 @@ def test_the_first_rows_may_be_asked_for(workspace: Workspace) -> None:
 def test_the_plan_says_whether_anyone_asked_for_a_concurrency(workspace: Workspace) -> None:
     assert prepared(workspace).plan.in_flight_open
     assert not prepared(workspace, max_in_flight=1).plan.in_flight_open
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"api_base": "htp://x"}, "--api-base has the scheme 'htp'"),
+        ({"api_base": None, "api_key_env": None, "environ": {}}, "set OPENAI_API_KEY"),
+        ({"api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_told_before_the_dataset_is_read(
+    workspace: Workspace, changes: dict[str, object], told: str
+) -> None:
+    (workspace.root / "data" / "t.jsonl").write_text("no JSON")
+    with pytest.raises(EndpointError, match=told):
+        prepare(workspace.options(**changes))
+    assert not (workspace.root / ".osmosis").exists()
+
+
+def test_a_run_that_is_complete_needs_no_model(workspace: Workspace) -> None:
+    begin(workspace, *(record(row_index, run) for row_index in range(5) for run in range(2)))
+    manifest = workspace.run_dir() / "manifest.json"
+    kept = json.loads(manifest.read_text("utf-8"))
+    kept["inputs"].pop("endpoint", None)
+    manifest.write_text(json.dumps(kept))
+    assert prepared(workspace, api_base="htp://x").counts.pending == 0
+    (workspace.run_dir() / "events.jsonl").write_bytes(b"")
+    with pytest.raises(EndpointError):
+        prepare(workspace.options(api_base="htp://x"))
+    assert lock_holder(workspace.run_dir().parent, "r") is None
 
 
 def test_nothing_but_a_lock_file_is_created_and_that_only_while_it_is_held(workspace: Workspace) -> None:
