@@ -30,6 +30,7 @@ from osmosis_runner.rows import RowSet, read_rows
 from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest, run_names
 from osmosis_runner.selection import parse_rows
 from osmosis_runner.standing import Standing, runs_again
+from osmosis_runner.uv_project import find_uv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +155,13 @@ def _check_endpoint(options: RunOptions, config: EvalConfig) -> None:
     planned(config.model_path, options.api_base, options.api_key_env, options.environ)
 
 
+def _check_uv(options: RunOptions, checked: Checked) -> None:
+    """Raise `LaunchError` where a project is to be started and there is no uv."""
+    started_otherwise = options.rollout_url or options.rollout_command or checked.rollout_file.command
+    if not started_otherwise and (checked.rollout_dir / "pyproject.toml").is_file():
+        find_uv()
+
+
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
     """The dataset file and where it comes from (`explicit` or `workspace`).
 
@@ -212,6 +220,7 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
     counts = count_items(recorded.standings, again)
     if counts.pending:
         _check_endpoint(options, checked.config)
+        _check_uv(options, checked)
     return Prepared(
         checked=checked,
         lock=lock,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def test_a_run_that_is_complete_needs_no_model(workspace: Workspace) -> None:
     assert lock_holder(workspace.run_dir().parent, "r") is None
 
 
+def test_uv_that_a_project_needs_is_asked_for_before_anything_starts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("osmosis_runner.uv_project.sysconfig.get_path", lambda _: "/nonexistent")
+    (workspace.root / "rollouts/t/pyproject.toml").write_text("[project]\n")
+    with pytest.raises(LaunchError, match="pip install uv"):
+        prepare(workspace.options())
+    prepared(workspace, rollout_command=("node", "main.js"))
+    prepared(workspace, rollout_url="http://127.0.0.1:9")
+
+
 def test_nothing_but_a_lock_file_is_created_and_that_only_while_it_is_held(workspace: Workspace) -> None:
     output = workspace.run_dir().parent
     ready = prepare(workspace.options())
@@ -178,7 +191,11 @@ def test_a_run_recorded_before_endpoints_were_goes_on(workspace: Workspace) -> N
     assert prepared(workspace, api_base="http://127.0.0.1:10/v1").earlier is not None
 
 
-def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(workspace: Workspace) -> None:
+def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.root / "uv").touch(0o755)
+    monkeypatch.setenv("PATH", str(workspace.root), prepend=os.pathsep)
     assert prepared(workspace).checked.python is None
     assert prepared(workspace, python=sys.executable).checked.python == sys.executable
     with pytest.raises(LaunchError, match=r"no Python 3\.99 is installed"):
