@@ -11,6 +11,7 @@ import random
 import shlex
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
@@ -20,7 +21,7 @@ from osmosis_runner.endpoint import endpoint_of, planned
 from osmosis_runner.errors import DatasetError, DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
-from osmosis_runner.interpreters import find_interpreter
+from osmosis_runner.interpreters import Asker, find_interpreter
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name, nearest_first
 from osmosis_runner.plan import PlanCounts, count_items
@@ -33,8 +34,6 @@ from osmosis_runner.standing import Standing, runs_again
 from osmosis_runner.uv_project import find_uv
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from osmosis_runner.extension import Extension
     from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.options import RunOptions
@@ -199,10 +198,13 @@ def _rollout(
 
 
 def _python(options: RunOptions, folder: Path) -> str | None:
-    """The interpreter that was asked for; uv finds that of a project. Raises `LaunchError`."""
-    if options.python is None or (folder / "pyproject.toml").is_file():
-        return options.python
-    return find_interpreter(options.python, options.environ)
+    """The interpreter that was asked for; uv finds that of a project by anything but its path. Raises `LaunchError`."""
+    asked = options.python
+    if asked is None:
+        return None
+    if (folder / "pyproject.toml").is_file() and not (os.sep in asked and Path(asked).is_file()):
+        return asked
+    return find_interpreter(asked, Asker(options.environ, folder))
 
 
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:

@@ -267,6 +267,29 @@ def test_a_project_runs_in_an_environment_of_its_own(tmp_path: Path, provider: M
 
 
 @pytest.mark.usefixtures("uv")
+def test_a_project_runs_although_the_first_of_its_interpreters_on_the_path_does_not(
+    tmp_path: Path, provider: MockProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    broken = tmp_path / "shims" / f"python{version}"
+    broken.parent.mkdir()
+    # uv gives up at one that the system cannot run at all.
+    broken.write_text("neither a script nor a program")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(broken.parent), prepend=os.pathsep)
+    workspace = make_workspace(tmp_path, provider.url, [row("1")])
+    folder = tmp_path / "rollouts" / "t"
+    shutil.copy(HOSTS / "host.py", folder / "main.py")
+    (folder / "pyproject.toml").write_text(
+        '[project]\nname = "t"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = []\n'
+        "[tool.uv]\npackage = false\n"
+    )
+    watcher = Watcher()
+    assert workspace.run(watcher, python=version).succeeded == 1
+    assert any(f"asked in vain: {broken}" in line.message for line in watcher.lines)
+
+
+@pytest.mark.usefixtures("uv")
 def test_an_interpreter_that_is_not_there_is_named_with_those_that_are(
     tmp_path: Path, provider: MockProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

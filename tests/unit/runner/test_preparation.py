@@ -202,6 +202,11 @@ def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(
         prepare(workspace.options(python="3.99"))
     (workspace.root / "rollouts/t/pyproject.toml").touch()
     assert prepared(workspace, python="3.99").checked.python == "3.99"
+    assert prepared(workspace, python=sys.executable).checked.python == sys.executable
+    with pytest.raises(LaunchError, match="does not answer as a Python does"):
+        prepare(workspace.options(python="/bin/false"))
+    # uv takes the folder of an environment too.
+    assert prepared(workspace, python=str(workspace.root)).checked.python == str(workspace.root)
 
 
 def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:
