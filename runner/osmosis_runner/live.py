@@ -60,6 +60,7 @@ WATCH_EVERY_S = 1.0
 
 STUBBORN_GRACE_S = 1.0
 """For the server to end once its rollouts were told to and did not."""
+ENDING_TOLD_AFTER_S = 1.0
 MOST_CONNECTIONS = 1000
 SPARE_CONNECTIONS = 320
 """For closing rollouts beside those in flight."""
@@ -278,13 +279,18 @@ class Live:
         return address
 
     async def _stop_server(self, keeper: ServerKeeper) -> None:
+        """End the server with a grace time, which a second signal cuts short."""
         signals = self._setup.signals
-        grace_s = STOP_GRACE_S
-        if signals.second.is_set():
-            grace_s = 0.0
-        elif self._out_of_patience and signals.number is not None:
-            grace_s = STUBBORN_GRACE_S
-        await keeper.stop(grace_s)
+        impatient = self._out_of_patience and signals.number is not None
+        grace_s = STUBBORN_GRACE_S if impatient else STOP_GRACE_S
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(keeper.stop(grace_s))
+            hurrying = group.create_task(signals.second.wait())
+            with self._tell.waiting("waiting for the rollout server to end", grace_s, ENDING_TOLD_AFTER_S):
+                await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await keeper.stop(0.0)
+            hurrying.cancel()
 
     def _heard_bridge(self, lines: list[str]) -> None:
         # What it says of each call is in the ledger.

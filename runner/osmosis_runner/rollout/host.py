@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from osmosis_runner.rollout.clients import Clients
 from osmosis_runner.rollout.desk import CLEANUP_S, Desk, HostSettings
 from osmosis_runner.rollout.execution import Agent
 from osmosis_runner.rollout.keep import Keeper
-from osmosis_runner.rollout.output import Labelled, label_output
+from osmosis_runner.rollout.output import Labelled, label_of, label_output
 from osmosis_runner.rollout.watch import Watch
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ KEEP_ALIVE_S = 2160
 DRAIN_S = 10.0
 FORCE_AFTER_S = 45.0
 """Shutting down takes no longer than this, whatever the author's code does."""
+THREAD_GRACE_S = 1.0
+"""How long threads of plain functions may go on behind the last rollout."""
+LEFT_NAMED = 5
 STUCK_S = CLEANUP_S + 10.0
 STUCK_EXIT = 86
 
@@ -102,10 +106,30 @@ class Host:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told_to_stop)
         thread = threading.Thread(target=self._server_thread, args=(listener,), name="protocol", daemon=True)
-        asyncio.run(self._author.serve(thread.start))
-        thread.join(timeout=5)
+        asyncio.run(self._until_stopped(thread))
         if self._broken:
             sys.exit(1)
+
+    async def _until_stopped(self, protocol: threading.Thread) -> None:
+        await self._author.serve(protocol.start)
+        protocol.join(timeout=5)
+        self._leave_threads_behind()
+
+    def _leave_threads_behind(self) -> None:
+        """End the process where it would wait for threads that do not end; every result is known by now."""
+        left = self._author.threads.still_busy(THREAD_GRACE_S)
+        for busy in left[:LEFT_NAMED]:
+            whose = label_of(busy.job.request) if busy.job else "a thread"
+            log(
+                f"{whose} does not stop at {busy.where}: a plain function cannot be interrupted, so it is cut off"
+            )
+        if len(left) > LEFT_NAMED:
+            log(f"and {len(left) - LEFT_NAMED} more like it")
+        if left:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(int(self._broken))
 
     def _keep(self, job: Job, conclusion: Conclusion) -> None:
         self._keeper.keep(job, conclusion)
