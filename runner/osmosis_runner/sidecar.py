@@ -66,6 +66,8 @@ class SidecarSpec:
     api_key_env: str | None = None
     client_retries: bool = True
     """Whether clients may send a call again that failed."""
+    calls: int | None = None
+    """Calls to the provider at a time; None for as many as a bridge lets through by itself."""
 
 
 Begin = Callable[[SidecarSpec], Awaitable[tuple[Child, str]]]
@@ -177,6 +179,8 @@ def _arguments(spec: SidecarSpec) -> list[str]:
     arguments = [sys.executable, "-m", "osmosis_bridge", "serve", "--model", spec.model_path]
     arguments += ["--host", "127.0.0.1", "--port", "0", "--log-format", "json"]
     arguments += ["--ready-file", str(spec.ready_file), "--ledger", str(spec.ledger), "--keep-transcripts"]
+    if spec.calls is not None:
+        arguments += ["--max-upstream-connections", str(spec.calls)]
     if not spec.client_retries:
         arguments.append("--no-client-retries")
     if spec.api_base is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mock_provider import MockProvider
@@ -492,3 +494,57 @@ def test_the_mark_is_in_the_environment_of_what_is_started() -> None:
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """This process, and what it starts, may open few files at first."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("few_files")
+def test_every_process_of_a_run_may_open_what_its_rollouts_want(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row() for _ in range(600)])
+    main = workspace.root / "rollouts/t/main.py"
+    main.write_text(
+        "import resource; print('may open', resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+        + main.read_text()
+    )
+
+    class Looker(Watcher):
+        bridge = 0
+
+        def started(self, progress: Any) -> None:
+            super().started(progress)
+            [bridge] = [
+                process
+                for process in psutil.Process().children()
+                if "osmosis_bridge" in " ".join(process.cmdline())
+            ]
+            self.bridge = bridge.rlimit(resource.RLIMIT_NOFILE)[0]
+
+    watcher = Looker()
+    outcome = workspace.run(watcher, max_in_flight=600)
+    assert (outcome.succeeded, watcher.most_in_flight) == (600, 600)
+    wanted = 128 + 4 * 600
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= wanted
+    assert watcher.bridge >= wanted
+    [told] = [line.message for line in watcher.lines if "may open" in line.message]
+    assert int(told.split()[-1]) >= wanted
+
+
+def test_a_machine_that_allows_too_few_files_is_told_before_anything_starts(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row() for _ in range(300)])
+    process = workspace.start(within=("sh", "-c", 'ulimit -n 700; exec "$@"', "sh"), max_in_flight=300)
+    process.communicate(timeout=50)
+    log = read(workspace.run_dir() / "logs.txt")
+    wanted = "300 rollouts in flight: 1,328 open files may be wanted, and this process may have 700; run with"
+    assert f"{wanted} --max-in-flight 143" in log
+    assert log.index(wanted) < log.index("starting the bridge")

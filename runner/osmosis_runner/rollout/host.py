@@ -17,14 +17,14 @@ import time
 from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from osmosis_runner.rollout.app import RolloutApp
 from osmosis_runner.rollout.author import AuthorLoop
 from osmosis_runner.rollout.clients import Clients
-from osmosis_runner.rollout.desk import CLEANUP_S, Desk, HostSettings
+from osmosis_runner.rollout.desk import CLEANUP_S, MOST_ACTIVE, Desk, HostSettings
 from osmosis_runner.rollout.execution import Agent
 from osmosis_runner.rollout.keep import Keeper
 from osmosis_runner.rollout.output import Labelled, label_of, label_output
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8000
 KEEP_ALIVE_S = 2160
+FILES_AT_REST, FILES_EACH = 128, 4
+"""Open files that are counted with: in all, and for each rollout at a time."""
 DRAIN_S = 10.0
 FORCE_AFTER_S = 45.0
 """Shutting down takes no longer than this, whatever the author's code does."""
@@ -65,6 +67,7 @@ def serve(
         message = f"max_concurrent must be at least 1, got {max_concurrent!r}"
         raise ValueError(message)
     settings = read_settings(os.environ, max_concurrent)
+    raise_open_files(FILES_AT_REST + FILES_EACH * (max_concurrent or MOST_ACTIVE))
     Host(Agent(workflow, grader, Clients(), grade_timed_out), settings).run()
 
 
@@ -82,6 +85,16 @@ def read_settings(environ: Mapping[str, str], max_concurrent: int | None) -> Hos
         api_key=environ.get("_OSMOSIS_ROLLOUT_API_KEY") or None,
         max_concurrent=max_concurrent,
     )
+
+
+def raise_open_files(wanted: int) -> None:
+    """Let this process have so many open files, or as many as it may: a shell's own limit is often 1,024."""
+    with suppress(ImportError, OSError, ValueError):
+        resource: Any = import_module("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if resource.RLIM_INFINITY != soft < wanted:
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 class Host:
