@@ -162,7 +162,11 @@ class Workspace:
 
     root: Path
     url: str
-    patience: Patience = field(default_factory=lambda: Patience(provider_delays=(0.1, 0.2), cancel_grace=3.0))
+    patience: Patience = field(
+        default_factory=lambda: Patience(
+            provider_delays=(0.1, 0.2), disk_delays=(0.1, 0.2, 0.4, 0.8), cancel_grace=3.0
+        )
+    )
     home: Path | None = None
     """What rollouts see as HOME."""
 
