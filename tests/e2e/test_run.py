@@ -328,14 +328,20 @@ def test_items_that_fail_with_the_provider_run_again_once_it_answers(
 def test_a_row_whose_own_call_always_fails_is_failed_by_the_provider(
     tmp_path: Path, provider: MockProvider
 ) -> None:
-    rows = [row(), row(prompt="ERR:503"), row(prompt="CUT"), row()]
+    faults = ["ERR:503", "CUT", "BROKEN", "ERR:401", "ERR:404", "ERR:400"]
+    rows = [one for fault in faults for one in (row(prompt=fault), row())]
     workspace = make_workspace(tmp_path, provider.url, rows, batch_size=1)
     outcome = workspace.run()
     records = {r["row_index"]: r for r in workspace.records() if r["status"] != "cancelled"}
-    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 2, 2)
-    assert (records[1]["error_type"], records[1]["error_phase"]) == ("provider_error", "provider")
-    assert "503" in records[1]["error_message"]
-    assert records[2]["error_type"] == "provider_error"
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 6, 6)
+    for number, fault in enumerate(faults[:-1]):
+        found = records[2 * number]
+        assert (found["error_type"], found["error_phase"]) == ("provider_error", "provider"), fault
+        assert fault.removeprefix("ERR:") in found["error_message"] or not fault.startswith("ERR:")
+    # What the agent asked for was wrong: that is its own doing, and is not tried again.
+    assert records[10]["error_phase"] == "agent"
+    assert "400" in records[10]["error_message"]
+    assert sum("ERR:400" in text for text in provider.prompts) == 1
 
 
 def test_unknown_usage_is_absent_and_not_zero(tmp_path: Path, provider: MockProvider) -> None:
@@ -378,6 +384,31 @@ def test_a_second_signal_does_not_wait_for_rollouts(tmp_path: Path, provider: Mo
     said, complaint = process.communicate(timeout=20)
     assert json.loads(said)["ended"] == "interrupted", complaint
     assert marked(run_mark(workspace)) == []
+
+
+PLAIN = """
+import time
+from osmosis_runner.rollout import AgentWorkflow, serve
+class Workflow(AgentWorkflow):
+    def run(self, ctx):
+        time.sleep(ctx.metadata["s"])
+        return [*ctx.prompt, {"role": "assistant", "content": "done"}]
+serve(Workflow)
+"""
+
+
+def test_a_plain_function_that_blocks_is_failed_in_time_and_its_thread_is_named_at_the_end(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [{**row(), "metadata": {"s": seconds}} for seconds in (60, 0)]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=2, agent_workflow_timeout_s=1.0)
+    (workspace.root / "rollouts/t/main.py").write_text(PLAIN)
+    watcher = Watcher()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 1, 1)
+    assert by_row(workspace)[0]["error_type"] == "timeout"
+    said = "[row 0 run 0] does not stop at main.py:6 in run: a plain function cannot be interrupted"
+    assert any(said in line.message for line in watcher.lines)
 
 
 def test_a_killed_supervisor_loses_nothing_and_a_resume_runs_only_what_is_pending(
