@@ -22,8 +22,10 @@ from osmosis_bridge.open_files import for_connections
 from osmosis_bridge.providers import find_native, find_wire
 from osmosis_bridge.routing import Route, RouteError, plan_route
 from osmosis_cli.figures import counted
-from osmosis_runner.config import EvalConfig
+from osmosis_runner.config import EvalConfig, rollout_directory
+from osmosis_runner.errors import ConfigError, DatasetError
 from osmosis_runner.faults import LaunchError
+from osmosis_runner.preparation import find_dataset
 from osmosis_runner.processes import can_find
 from osmosis_runner.room import CALLS_EACH
 from osmosis_runner.uv_project import find_uv
@@ -169,6 +171,32 @@ def check_secrets(subject: Subject) -> Check | None:
         return Check("Secrets", "ok", f"set: {', '.join(wanted)}")
     text = f"no value for {', '.join(missing)}, unless --secrets-file gives one"
     return Check("Secrets", "failed", text, f"export {missing[0]}=...")
+
+
+def check_rollout(subject: Subject) -> Check | None:
+    """Whether the run file's rollout is where it says; None where no run file is checked."""
+    config, root = subject.config, subject.workspace
+    if config is None or root is None:
+        return None
+    try:
+        folder = rollout_directory(config, root)
+    except ConfigError as error:
+        text = "; ".join(map(str, error.issues))
+        return Check("Rollout", "failed", text, f"${{EDITOR:-vi}} {config.path}")
+    return Check("Rollout", "ok", str(folder / config.entrypoint))
+
+
+def check_dataset(subject: Subject) -> Check | None:
+    """Whether the run file's dataset is in the workspace; None where no run file is checked."""
+    config, root = subject.config, subject.workspace
+    if config is None or root is None:
+        return None
+    try:
+        path, _ = find_dataset(config.dataset, None, root)
+    except DatasetError as error:
+        text = "; ".join(issue.found for issue in error.issues)
+        return Check("Dataset", "note", text, f"osmosis eval run {config.path} --dataset-file FILE")
+    return Check("Dataset", "ok", str(path))
 
 
 def check_weights(subject: Subject) -> Check:

@@ -129,8 +129,12 @@ def run_needs(subject: Subject) -> list[Check]:
     """What the run files need, each model once."""
     models = {config.model_path: config for config in subject.configs}
     found = [checks.check_key(config, subject) for config in models.values()]
-    secrets_found = checks.check_secrets(subject)
-    return found if secrets_found is None else [*found, secrets_found]
+    of_one = (
+        checks.check_rollout(subject),
+        checks.check_dataset(subject),
+        checks.check_secrets(subject),
+    )
+    return [*found, *(check for check in of_one if check is not None)]
 
 
 async def check_bridge(environ: Mapping[str, str]) -> Check:

@@ -175,7 +175,10 @@ async def start_server(
 ) -> RolloutServer:
     """Start the rollout server and wait until it answers as itself; raises `LaunchError`."""
     if spec.port is not None and await _is_served(spec.port):
-        message = f"another process already listens on port {spec.port}"
+        message = (
+            f"another process already listens on port {spec.port}; name another with --rollout-port, or leave that out "
+            "for a free one"
+        )
         raise LaunchError(message)
     tries = 1 if spec.port is not None else PORT_TRIES
     for left in reversed(range(tries)):

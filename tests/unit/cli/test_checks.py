@@ -207,3 +207,22 @@ def test_processes_that_cannot_be_found_are_a_note(monkeypatch: pytest.MonkeyPat
     assert checks.check_processes().state == "ok"
     monkeypatch.setattr(checks, "can_find", lambda: False)
     assert told(checks.check_processes()) == ("note", "pip install psutil")
+
+
+def test_the_rollout_and_the_dataset_of_a_run_file_are_looked_for(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    asked = subject(tmp_path, config)
+    assert told(checks.check_rollout(asked)) == ("ok", "")
+    assert told(checks.check_dataset(asked)) == ("ok", "")
+    (tmp_path / "rollouts/t/main.py").unlink()
+    (tmp_path / "data/t.jsonl").rename(tmp_path / "data/other.jsonl")
+    found = checks.check_rollout(asked)
+    assert told(found) == ("failed", f"${{EDITOR:-vi}} {config.path}")
+    assert found is not None
+    assert "experiment.entrypoint: no file" in found.text
+    found = checks.check_dataset(asked)
+    assert told(found) == ("note", f"osmosis eval run {config.path} --dataset-file FILE")
+    assert found is not None
+    assert "data/ holds other.jsonl" in found.text
+    assert checks.check_rollout(subject(tmp_path)) is None
+    assert checks.check_dataset(subject(tmp_path)) is None
