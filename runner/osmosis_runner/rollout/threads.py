@@ -38,7 +38,8 @@ class Busy:
     @property
     def where(self) -> str:
         """The place of the author's code that it is at now."""
-        return standing_at(sys._current_frames().get(self.thread))  # noqa: SLF001 - documented, and the only way
+        frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented for debuggers
+        return standing_at(frames.get(self.thread))
 
 
 class BlockingThreads(ThreadPoolExecutor):

@@ -207,10 +207,10 @@ def test_a_rollout_lost_on_a_living_server_is_ended_there_and_runs_again() -> No
     async def settle_as_alive(scene: Scene) -> None:
         original = scene.settle
 
-        async def settle(rollout: Rollout) -> Ended:
+        async def settle(rollout: Rollout, *, unsynced: bool = False) -> Ended:
             from dataclasses import replace
 
-            return replace(await original(rollout), lost=rollout.lost)
+            return replace(await original(rollout, unsynced=unsynced), lost=rollout.lost)
 
         scene.settle = settle
 
