@@ -35,6 +35,7 @@ from osmosis_bridge.local_model import start_local_model
 from osmosis_bridge.log import open_log
 from osmosis_bridge.metrics import Metrics
 from osmosis_bridge.native_process import start_native
+from osmosis_bridge.open_files import OpenFiles, for_connections, raise_open_files
 from osmosis_bridge.policy import Policy
 from osmosis_bridge.redact import Redactor, credentials_in
 from osmosis_bridge.routing import Route, plan_route
@@ -72,18 +73,21 @@ async def run(config: BridgeConfig) -> None:
     )
     if config.ready_file is not None and not Path(config.ready_file).parent.is_dir():
         raise ConfigError(f"--ready-file {config.ready_file!r}: there is no such folder")
+    # Before any process is started that inherits it.
+    files = raise_open_files(for_connections(config.max_upstream_connections))
     listener = _bind(config)
     with contextlib.closing(listener):
         async with _reachable(route, config.environ) as (base_url, api_key):
-            await _serve(config, route, _Address(base_url, api_key), listener)
+            await _serve(config, route, _Address(base_url, api_key, files), listener)
 
 
 class _Address:
-    """Where the provider is, and the key for it."""
+    """Where the provider is, the key for it, and how many connections to it can be open."""
 
-    def __init__(self, base_url: str, api_key: str | None) -> None:
+    def __init__(self, base_url: str, api_key: str | None, files: OpenFiles) -> None:
         self.base_url = base_url
         self.api_key = api_key
+        self.files = files
 
 
 async def _serve(config: BridgeConfig, route: Route, address: _Address, listener: socket.socket) -> None:
@@ -91,6 +95,13 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
         _secrets(config, [address.api_key, route.api_key]), _private_hosts(route, address.base_url)
     )
     log = open_log(config.log_format, redactor)
+    if address.files.short:
+        log.warning(
+            "too few open files for --max-upstream-connections",
+            connections=config.max_upstream_connections,
+            trouble=address.files.shortage,
+            remedy=address.files.remedy,
+        )
     ledger = NoLedger() if config.ledger is None else FileLedger(Path(config.ledger), log)
     transport = HttpTransport(
         max_connections=config.max_upstream_connections,

@@ -19,18 +19,20 @@ from typing import Literal
 import msgspec
 
 from osmosis_bridge.local_weights import KNOWN_LOCAL_MODELS, LocalModelError, find_weights
+from osmosis_bridge.open_files import for_connections
 from osmosis_bridge.providers import find_native, find_wire
 from osmosis_bridge.routing import Route, RouteError, plan_route
 from osmosis_cli.figures import counted
-from osmosis_runner.config import EvalConfig
+from osmosis_runner.config import EvalConfig, rollout_directory
+from osmosis_runner.errors import ConfigError, DatasetError
 from osmosis_runner.faults import LaunchError
+from osmosis_runner.preparation import find_dataset
 from osmosis_runner.processes import can_find
+from osmosis_runner.room import CALLS_EACH
 from osmosis_runner.uv_project import find_uv
 
 OLDEST = (3, 11)
 LEAST_BYTES, AMPLE_BYTES = 100 * 1024**2, 1024**3
-FILES_AT_REST, FILES_EACH = 128, 4
-"""Open files of the bridge, which has the most: in all, and for each rollout in flight."""
 ASK_WITHIN_S = 10.0
 
 EXTRAS: Mapping[str, tuple[str, str]] = {
@@ -170,6 +172,32 @@ def check_secrets(subject: Subject) -> Check | None:
     return Check("Secrets", "failed", text, f"export {missing[0]}=...")
 
 
+def check_rollout(subject: Subject) -> Check | None:
+    """Whether the run file's rollout is where it says; None where no run file is checked."""
+    config, root = subject.config, subject.workspace
+    if config is None or root is None:
+        return None
+    try:
+        folder = rollout_directory(config, root)
+    except ConfigError as error:
+        text = "; ".join(map(str, error.issues))
+        return Check("Rollout", "failed", text, f"${{EDITOR:-vi}} {config.path}")
+    return Check("Rollout", "ok", str(folder / config.entrypoint))
+
+
+def check_dataset(subject: Subject) -> Check | None:
+    """Whether the run file's dataset is in the workspace; None where no run file is checked."""
+    config, root = subject.config, subject.workspace
+    if config is None or root is None:
+        return None
+    try:
+        path, _ = find_dataset(config.dataset, None, root)
+    except DatasetError as error:
+        text = "; ".join(issue.found for issue in error.issues)
+        return Check("Dataset", "note", text, f"osmosis eval run {config.path} --dataset-file FILE")
+    return Check("Dataset", "ok", str(path))
+
+
 def check_weights(subject: Subject) -> Check:
     """Whether the embedded model is on this machine already."""
     [model] = KNOWN_LOCAL_MODELS.values()
@@ -216,16 +244,16 @@ def check_open_files(subject: Subject, limits: tuple[int, int] | None = None) ->
     soft, hard = limits or resource.getrlimit(resource.RLIMIT_NOFILE)
     batches = [config.batch_size or 1 for config in subject.configs]
     places = subject.max_in_flight or max(batches, default=1)
-    needed = FILES_AT_REST + FILES_EACH * places
-    text = f"{soft:,} for {counted(places, 'rollout')} in flight, which may want {needed:,}"
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return Check("Open files", "ok", text)
-    enough = hard == resource.RLIM_INFINITY or hard >= needed
+    needed = for_connections(CALLS_EACH * places)
+    use = f"{counted(places, 'rollout')} in flight, which may want {needed:,}"
+    if resource.RLIM_INFINITY in (soft, hard):
+        return Check("Open files", "ok", f"as many as are wanted, for {use}")
+    text = f"{hard:,} for {use}"
+    if hard < needed:
+        return Check("Open files", "failed", text, f"sudo prlimit --pid $$ --nofile={needed}")
+    # Every process of a run raises its own.
     return Check(
-        "Open files",
-        "failed",
-        text,
-        f"ulimit -n {needed}" if enough else f"sudo prlimit --pid $$ --nofile={needed}",
+        "Open files", "ok", text if soft >= needed else f"{text} (a run raises its limit of {soft:,})"
     )
 
 

@@ -19,7 +19,7 @@ from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_cli import checks, tables
 from osmosis_cli.checks import Check, Subject
 from osmosis_cli.errors import CLIError, Exit
-from osmosis_cli.flags import FILE
+from osmosis_cli.flags import FILE, checked_api_base
 from osmosis_cli.invocation import Invocation
 from osmosis_cli.option_lists import with_options
 from osmosis_cli.output import Json, NextStep, OperationResult
@@ -48,7 +48,12 @@ class DoctorFlags(TypedDict):
 
 OPTIONS = (
     click.argument("config", metavar="[CONFIG]", type=FILE, required=False),
-    click.option("--api-base", metavar="URL", help="Endpoint of the model that the run would be given."),
+    click.option(
+        "--api-base",
+        callback=checked_api_base,
+        metavar="URL",
+        help="Endpoint of the model that the run would be given.",
+    ),
     click.option(
         "--api-key-env", metavar="NAME", help="Variable of the model's key that the run would be given."
     ),
@@ -124,8 +129,12 @@ def run_needs(subject: Subject) -> list[Check]:
     """What the run files need, each model once."""
     models = {config.model_path: config for config in subject.configs}
     found = [checks.check_key(config, subject) for config in models.values()]
-    secrets_found = checks.check_secrets(subject)
-    return found if secrets_found is None else [*found, secrets_found]
+    of_one = (
+        checks.check_rollout(subject),
+        checks.check_dataset(subject),
+        checks.check_secrets(subject),
+    )
+    return [*found, *(check for check in of_one if check is not None)]
 
 
 async def check_bridge(environ: Mapping[str, str]) -> Check:

@@ -13,6 +13,7 @@ from typing import TypedDict
 import click
 
 from osmosis_bridge.redact import Redactor
+from osmosis_bridge.routing import RouteError, read_base_url
 from osmosis_runner.errors import RunnerError
 from osmosis_runner.names import check_run_name
 from osmosis_runner.selection import parse_rows
@@ -82,6 +83,16 @@ def checked_command(_: click.Context, __: click.Parameter, text: str | None) -> 
     if not words:
         raise click.BadParameter("must name a program.")
     return words
+
+
+def checked_api_base(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """An address that can be one of a model, as it was typed."""
+    if text is not None:
+        try:
+            read_base_url(text, "")
+        except RouteError as error:
+            raise click.BadParameter(error.message.removeprefix("the base URL of ").strip()) from None
+    return text
 
 
 def checked_rate(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
@@ -229,7 +240,10 @@ HOW_TO_RUN = (
         help="Dotenv file, or - for stdin, with values for [secrets] names. Never stored.",
     ),
     click.option(
-        "--api-base", metavar="URL", help="Endpoint of the model, instead of the one its provider stands for."
+        "--api-base",
+        callback=checked_api_base,
+        metavar="URL",
+        help="Endpoint of the model, instead of the one its provider stands for.",
     ),
     click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the model's key."),
     click.option(

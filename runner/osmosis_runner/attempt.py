@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from osmosis_runner.faults import SidecarError
+from osmosis_runner.faults import LedgerUnavailable, SidecarError
 from osmosis_runner.journal import AttemptStatus, ErrorPhase, JournalRecord
 from osmosis_runner.ledger_tail import Call, LedgerTail, median_ttft_ms, provider_trouble, retries_of
 from osmosis_runner.projection import Transcript
@@ -133,19 +133,25 @@ class Attempts(msgspec.Struct, frozen=True):
             rollout.fault = Fault("timeout", "server", text)
         rollout.finished = time.monotonic()
 
-    async def settle(self, rollout: Rollout) -> Ended:
-        """Close the rollout on the bridge and make its record. Raises `SidecarError`."""
+    async def settle(self, rollout: Rollout, *, unsynced: bool = False) -> Ended:
+        """Close the rollout on the bridge and make its record; once more where that failed. Raises `SidecarError`.
+
+        `unsynced`: the ledger stays unwritable, so what the bridge knows of it has to do.
+        """
         transcript = _transcript(rollout.reply, rollout.row)
         if transcript is None and not _succeeded(rollout):
             # Once it is closed the bridge has forgotten what it said.
             transcript = _heard(await self.sidecar.spoken(rollout.rollout_id), rollout.row)
-        totals = await self._closed(rollout)
+        totals = await self._closed(rollout, unsynced=unsynced)
         calls = self.tail.take(rollout.rollout_id)
         orphaned = totals is None
         if orphaned and not _succeeded(rollout):
             # It had nobody to ask; what it said and did after that says nothing about it.
             rollout.void = True
-            rollout.fault = Fault("bridge_lost", "provider", "the bridge died under it")
+            why = "its calls could not be recorded" if unsynced else "the bridge died under it"
+            rollout.fault = Fault("bridge_lost", "provider", why)
+        if unsynced and totals is None:
+            totals = await self.sidecar.totals(rollout.rollout_id)
         status, fault = judge(rollout, calls)
         trouble = provider_trouble(calls) if status == "failed" else None
         reply = rollout.reply
@@ -161,13 +167,20 @@ class Attempts(msgspec.Struct, frozen=True):
             orphaned,
         )
 
-    async def _closed(self, rollout: Rollout) -> Totals | None:
-        """The totals of a rollout, or None when its bridge is dead: then its ledger tells. Raises `SidecarError`."""
+    async def _closed(self, rollout: Rollout, *, unsynced: bool) -> Totals | None:
+        """The totals of a rollout, or None when its bridge is dead: then its ledger tells. Raises `SidecarError`.
+
+        None too where its records are not on disk and need not be.
+        """
         bridge = self.sidecar.child
         if bridge is not rollout.bridge or bridge.exited.is_set():
             return None
         try:
             return await self.sidecar.close(rollout.rollout_id)
+        except LedgerUnavailable:
+            if unsynced:
+                return None
+            raise
         except SidecarError:
             if await bridge.dies():
                 return None

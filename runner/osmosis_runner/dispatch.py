@@ -15,9 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from osmosis_runner.attempt import Attempts, Ended, Rollout
+from osmosis_runner.disk_watch import DiskWatch
 from osmosis_runner.errors import RunnerError
 from osmosis_runner.events import Warned
-from osmosis_runner.faults import LaunchError, SidecarError
+from osmosis_runner.faults import LaunchError, LedgerUnavailable, SidecarError
 from osmosis_runner.provider import ProviderWatch
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Patience(msgspec.Struct, frozen=True):
 
     provider_delays: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
     """Between questions to a provider that seems to be out."""
+    disk_delays: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+    """Between tries to record on a disk that is full."""
     cancel_grace: float = 10.0
     """For rollouts to stop once they are told to."""
 
@@ -91,14 +94,13 @@ class Dispatcher:
         self._attempted: dict[WorkItem, int] = {}
         self._voided: dict[WorkItem, int] = {}
         self._lost: dict[WorkItem, Ended] = {}
-        self._deaths = 0
-        self._bridge_deaths = 0
+        self._deaths = self._bridge_deaths = 0
         self._ended = 0
         self._all_failed = True
-        self._asking = False
-        self._burying = False
+        self._asking = self._burying = False
         self.stopped: Stop | None = None
         self.stopping = asyncio.Event()
+        self._disk = DiskWatch(means.patience.disk_delays, self.stopping, means.log, means.observer)
 
     async def run(self) -> None:
         """Dispatch until every item is recorded, or until `stop` is called and what was in flight has ended."""
@@ -146,10 +148,10 @@ class Dispatcher:
 
     @property
     def _may_start(self) -> bool:
-        """Whether server, bridge and provider are all thought to be there."""
-        means = self._means
-        gone = means.keeper.server.child.exited.is_set() or means.attempts.sidecar.child.exited.is_set()
-        return not (self._asking or self._burying or gone)
+        """Whether server, bridge and provider are all thought to be there, and what ends can be recorded."""
+        children = self._means.keeper.server.child, self._means.attempts.sidecar.child
+        gone = any(child.exited.is_set() for child in children)
+        return not (self._asking or self._burying or self._disk.waiting or gone)
 
     async def _change(self) -> None:
         await self._changed.wait()
@@ -202,11 +204,22 @@ class Dispatcher:
 
     async def _settle(self, rollout: Rollout) -> None:
         try:
-            ended = await self._means.attempts.settle(rollout)
-            await self._file(ended)
+            await self._file(await self._settled(rollout))
         except RunnerError:
             self._queue.in_flight.discard(rollout.item)
             raise
+
+    async def _settled(self, rollout: Rollout) -> Ended:
+        """An attempt that is over, closed; what is paid for counts even where the ledger stays unwritable."""
+        settle = self._means.attempts.settle
+        try:
+            return await self._disk.patiently(lambda: settle(rollout))
+        except LedgerUnavailable as error:
+            self.stop(Stop("halted", error.message))
+            return await settle(rollout, unsynced=True)
+
+    async def _record(self, ended: Ended) -> None:
+        await self._disk.patiently(lambda: self._means.recorder.keep(ended))
 
     async def _file(self, ended: Ended) -> None:
         """Put an attempt where it belongs: on disk, back into the queue, or on hold."""
@@ -229,7 +242,7 @@ class Dispatcher:
 
     async def _keep(self, ended: Ended) -> None:
         self._say_blocked(ended)
-        await self._means.recorder.keep(ended)
+        await self._record(ended)
         self._alarm(ended)
         self._queue.done(ended.item)
         self._attempted.pop(ended.item, None)
@@ -256,7 +269,7 @@ class Dispatcher:
     async def _put_back(self, ended: Ended) -> None:
         """Record what an attempt spent that does not count; its item runs again."""
         record = msgspec.structs.replace(ended.record, status="cancelled", reward=None)
-        await self._means.recorder.keep(replace(ended, record=record))
+        await self._record(replace(ended, record=record))
         self._queue.put_back(ended.item)
         self._changed.set()
 
@@ -305,7 +318,7 @@ class Dispatcher:
         lost, self._lost = self._lost, {}
         for item, ended in lost.items():
             if item != guilty:
-                await self._means.recorder.keep(ended)
+                await self._record(ended)
                 continue
             message = self._means.attempts.redactor.message(f"{how} (each time this item ran)")
             record = msgspec.structs.replace(
@@ -375,9 +388,9 @@ class Dispatcher:
     def _say_blocked(self, ended: Ended) -> None:
         if ended.blocked_ms is None:
             return
-        record = ended.record
+        row, run = ended.item
         text = (
-            f"row {record.row_index} run {record.run_index} blocked the rollout server's event loop for "
+            f"row {row} run {run} blocked the rollout server's event loop for "
             f"{ended.blocked_ms / 1000:.1f} s at {ended.blocked_at}; await instead, or write a plain `def run`"
         )
         self._means.observer.warned(Warned("BLOCKING_ROLLOUT", text))

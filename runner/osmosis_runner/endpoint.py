@@ -9,25 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from osmosis_bridge.routing import RouteError, plan_route
+from osmosis_bridge.routing import Route, RouteError, plan_route
+from osmosis_runner.errors import EndpointError
 from osmosis_runner.jsontext import JsonObject
 
 
 def endpoint_of(
     model_path: str, api_base: str | None, api_key_env: str | None, environ: Mapping[str, str]
 ) -> JsonObject | None:
-    """Return `lane` and, where an address is known, `origin` (`https://host:port`); None where no route can be planned.
-
-    What is wrong with a route the bridge says when it is started.
-    """
+    """Return `lane` and, where an address is known, `origin` (`https://host:port`); None where there is no route."""
     try:
-        route = plan_route(
-            model_path, api_base=api_base, api_key_env=api_key_env, lane="auto", environ=environ
-        )
-    except RouteError:
+        route = planned(model_path, api_base, api_key_env, environ)
+    except EndpointError:
         return None
     found: JsonObject = {"lane": route.lane}
     return found if route.base_url is None else {**found, "origin": origin_of(route.base_url)}
+
+
+def planned(
+    model_path: str, api_base: str | None, api_key_env: str | None, environ: Mapping[str, str]
+) -> Route:
+    """The route that the bridge of the run takes; raises `EndpointError` where there is none."""
+    try:
+        return plan_route(
+            model_path, api_base=api_base, api_key_env=api_key_env, lane="auto", environ=environ
+        )
+    except RouteError as error:
+        raise EndpointError(error.message, {"error": error.code, "model_path": model_path}) from None
 
 
 def origin_of(url: str) -> str:

@@ -8,6 +8,7 @@
         DatasetNotFound          NOT_FOUND    the dataset file does not exist
       SelectionError             VALIDATION   a `--rows` text that cannot be read, or rows that do not exist
       DigestError                VALIDATION   a source tree that cannot be digested
+      EndpointError              VALIDATION   a model path, address or key that leads to no model
       ResumeMismatch             CONFLICT     the named run was started with other inputs
       JournalCorrupt             CONFLICT     a damaged line in events.jsonl; names the repair command
       StorageError               INTERNAL     a write failed: disk full, read-only folder, permission
@@ -156,6 +157,12 @@ class SelectionError(RunnerError):
 
 class DigestError(RunnerError):
     """A rollout's source tree cannot be digested."""
+
+    code = "VALIDATION"
+
+
+class EndpointError(RunnerError):
+    """A model path, address or key that leads to no model; `details` hold the code of the routing."""
 
     code = "VALIDATION"
 

@@ -3,6 +3,7 @@
 RunnerError
   LaunchError              the rollout server did not start, or not again
   SidecarError             the bridge did not start, or died
+    LedgerUnavailable      the bridge cannot write its ledger at present
   PreflightError           the model did not answer the one call that checks it
   SecretsMissing           a name in `[secrets] required` has no value
 """
@@ -22,6 +23,10 @@ class SidecarError(RunnerError):
     """The bridge did not start, or died; the message holds its last line of output."""
 
     code = "INTERNAL"
+
+
+class LedgerUnavailable(SidecarError):
+    """The bridge cannot write its ledger at present; it keeps what is to be recorded, and serves no calls."""
 
 
 class PreflightError(RunnerError):

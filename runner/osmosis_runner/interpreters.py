@@ -26,6 +26,9 @@ LISTED = 6
 """How many interpreters a message names."""
 
 ANSWERS_WITHIN_S = 20.0
+SEEN_BY_ASKED = ("PATH", "HOME", "LD_LIBRARY_PATH")
+SAID_LIMIT = 120
+"""Characters that are told of what a program said instead of a version."""
 _VERSION = re.compile(r"(?:python|cpython)?-?(\d+(?:\.\d+){0,2})")
 _TELL = "import sys; print(*sys.version_info[:3], sep='.')"
 _LISTED_LINE = re.compile(r"[a-z]+-(?P<version>\d+\.\d+\.\d+[a-z0-9]*)\S*\s+(?P<path>/\S.*?)(?: -> .*)?")
@@ -41,32 +44,113 @@ class Interpreter(msgspec.Struct, frozen=True):
         return f"{self.version} ({self.path})"
 
 
-def find_interpreter(asked: str, environ: Mapping[str, str], own: str = sys.executable) -> str:
+class Silent(msgspec.Struct, frozen=True):
+    """A program that is called like an interpreter and does not answer as one, as a version manager's stand-in."""
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.why})"
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """What the interpreters of this machine say when they are asked."""
+
+    suiting: tuple[Interpreter, ...]
+    """Of the version that is wanted, each version once, the one to take first."""
+    silent: tuple[Silent, ...]
+    """Programs that might have been one, asked in vain."""
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """Asks the programs of this machine for their version, as a rollout in `folder` would run them."""
+
+    environ: Mapping[str, str]
+    folder: Path | None = None
+    own: str = sys.executable
+
+    def answers(self) -> Iterator[Interpreter | Silent]:
+        """Our own interpreter, then those of the search path, each program once."""
+        asked: set[str] = set()
+        for program in (self.own, *_programs(self.environ)):
+            real = os.path.realpath(program)
+            # One program may stand in for many, and answers by the name it is called by.
+            key = real if Path(real).name.startswith("python") else program
+            if key not in asked:
+                asked.add(key)
+                yield self.answer(program)
+
+    def answer(self, program: str) -> Interpreter | Silent:
+        """What one program says of itself."""
+        kept = {name: self.environ[name] for name in SEEN_BY_ASKED if name in self.environ}
+        try:
+            done = subprocess.run(
+                [program, "-I", "-S", "-c", _TELL],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                cwd=self.folder,
+                env=kept,
+                timeout=ANSWERS_WITHIN_S,
+                check=False,
+            )
+        except OSError as error:
+            return Silent(program, error.strerror or type(error).__name__)
+        except subprocess.TimeoutExpired:
+            return Silent(program, f"no answer within {ANSWERS_WITHIN_S:g} s")
+        told = done.stdout.strip()
+        if done.returncode == 0 and re.fullmatch(r"\d+\.\d+\.\d+", told):
+            return Interpreter(told, program)
+        said = next((line.strip() for line in done.stderr.splitlines() if line.strip()), "")
+        return Silent(program, f"exit code {done.returncode}" + (f": {said[:SAID_LIMIT]}" if said else ""))
+
+
+def find_interpreter(asked: str, asker: Asker) -> str:
     """The path of the interpreter that `asked` names: a path, a program on PATH, or a version such as `3.12`.
 
-    Of a version the own interpreter is taken where it is one, else the first on the search path that answers with it.
-    Raises `LaunchError` naming those that do answer.
+    Of a version the own interpreter is taken where it is one, else the first on the search path that answers with it;
+    of a program the first of that name that answers. Raises `LaunchError` naming those that do answer, and those that
+    were asked in vain.
     """
     if os.sep in asked:
-        return _checked_path(asked)
-    wanted = _VERSION.fullmatch(asked.strip().lower())
-    if wanted is None:
-        found = shutil.which(asked, path=search_path(environ))
-        if found is None:
-            message = f"--python {asked}: no such program on PATH; give a path, or a version such as 3.12"
-            raise LaunchError(message)
-        return found
-    parts = wanted[1].split(".")
+        return _checked_path(asked, asker)
+    version = _version(asked)
+    if version is None:
+        return _program(asked, asker)
     others: dict[str, Interpreter] = {}
-    for interpreter in _answering(environ, own):
-        if interpreter.version.split(".")[: len(parts)] == parts:
-            return interpreter.path
-        others.setdefault(interpreter.version, interpreter)
-    there = _shown(list(others.values()))
+    silent: list[Silent] = []
+    for answer in asker.answers():
+        if isinstance(answer, Silent):
+            silent.append(answer)
+        elif _suits(answer, version):
+            return answer.path
+        else:
+            others.setdefault(answer.version, answer)
+    there = _shown(list(others.values())) + in_vain(_for(version, silent))
     message = (
-        f"--python {asked}: no Python {wanted[1]} is installed ({there}). Install one, or give another's path"
+        f"--python {asked}: no Python {version} is installed ({there}). Install one, or give another's path"
     )
     raise LaunchError(message)
+
+
+def survey(asked: str | None, asker: Asker) -> Survey:
+    """Which interpreters are of the version that is asked for, or of any where no version is."""
+    version = _version(asked or "") or ""
+    suiting: dict[str, Interpreter] = {}
+    silent: list[Silent] = []
+    for answer in asker.answers():
+        if isinstance(answer, Silent):
+            silent.append(answer)
+        elif _suits(answer, version):
+            suiting.setdefault(answer.version, answer)
+    return Survey(tuple(suiting.values()), tuple(_for(version, silent)))
+
+
+def in_vain(silent: Sequence[Silent]) -> str:
+    """Which programs were asked in vain, as the end of a list."""
+    return f"; asked in vain: {', '.join(map(str, silent[:LISTED]))}" if silent else ""
 
 
 def search_path(environ: Mapping[str, str], own_prefix: str = sys.base_prefix) -> str:
@@ -86,11 +170,11 @@ def read_list(lines: Iterable[str]) -> list[Interpreter]:
     return list(found.values())
 
 
-def complaint(wanted: str, found: Sequence[Interpreter]) -> str:
+def complaint(wanted: str, found: Sequence[Interpreter], silent: Sequence[Silent] = ()) -> str:
     """That no interpreter will do: what was wanted, what there is and what to do."""
     return (
-        f"no Python {wanted} is installed ({_shown(found)}). Install one, name another with --python, or set "
-        f"UV_PYTHON_DOWNLOADS=automatic to let uv download one"
+        f"no Python {wanted} is installed ({_shown(found)}{in_vain(silent)}). Install one, name another with "
+        "--python, or set UV_PYTHON_DOWNLOADS=automatic to let uv download one"
     )
 
 
@@ -100,7 +184,28 @@ def _shown(found: Sequence[Interpreter]) -> str:
     return f"found: {shown}{more}" if found else "none was found at all"
 
 
-def _checked_path(asked: str) -> str:
+def _version(asked: str) -> str | None:
+    """The version that is asked for; None where something else is."""
+    found = _VERSION.fullmatch(asked.strip().lower())
+    return found[1] if found else None
+
+
+def _suits(interpreter: Interpreter, version: str) -> bool:
+    parts = version.split(".") if version else []
+    return interpreter.version.split(".")[: len(parts)] == parts
+
+
+def _for(version: str, silent: Sequence[Silent]) -> list[Silent]:
+    """Those of the programs that by their names might have been of the version."""
+    wanted = version.split(".")[:2]
+    return [one for one in silent if _agree(Path(one.path).name.removeprefix("python").split("."), wanted)]
+
+
+def _agree(named: list[str], wanted: list[str]) -> bool:
+    return all(one == other or not one or not other for one, other in zip(named, wanted, strict=False))
+
+
+def _checked_path(asked: str, asker: Asker) -> str:
     path = Path(asked).expanduser()
     if not path.is_file():
         why = "is a folder; name the program in its bin/" if path.is_dir() else "does not exist"
@@ -110,20 +215,27 @@ def _checked_path(asked: str) -> str:
         message = f"--python {asked}: may not be executed"
         raise LaunchError(message)
     # The rollout starts in its own folder.
-    return str(path.absolute())
+    answer = asker.answer(str(path.absolute()))
+    if isinstance(answer, Silent):
+        message = f"--python {asked}: does not answer as a Python does ({answer.why}); give the path of one that does"
+        raise LaunchError(message)
+    return answer.path
 
 
-def _answering(environ: Mapping[str, str], own: str) -> Iterator[Interpreter]:
-    """Our own interpreter, then those of the search path that say their version, each program once."""
-    asked: set[str] = set()
-    for program in (own, *_programs(environ)):
-        real = os.path.realpath(program)
-        if real in asked:
-            continue
-        asked.add(real)
-        version = _version_of(program, environ)
-        if version is not None:
-            yield Interpreter(version, program)
+def _program(asked: str, asker: Asker) -> str:
+    folders = search_path(asker.environ).split(os.pathsep)
+    found = [path for folder in folders if (path := shutil.which(asked, path=folder))]
+    silent: list[Silent] = []
+    for path in found:
+        answer = asker.answer(path)
+        if isinstance(answer, Interpreter):
+            return path
+        silent.append(answer)
+    if silent:
+        message = f"--python {asked}: no program of that name answers as a Python does{in_vain(silent)}"
+    else:
+        message = f"--python {asked}: no such program on PATH; give a path, or a version such as 3.12"
+    raise LaunchError(message)
 
 
 def _programs(environ: Mapping[str, str]) -> Iterator[str]:
@@ -134,25 +246,6 @@ def _programs(environ: Mapping[str, str]) -> Iterator[str]:
         for path in sorted(named, key=lambda path: (len(path.name), path.name)):
             if os.access(path, os.X_OK):
                 yield str(path)
-
-
-def _version_of(program: str, environ: Mapping[str, str]) -> str | None:
-    """What an interpreter says of itself; None for one that says nothing, as a stand-in of a version manager."""
-    kept = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
-    try:
-        done = subprocess.run(
-            [program, "-I", "-S", "-c", _TELL],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=kept,
-            timeout=ANSWERS_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    told = done.stdout.strip()
-    return told if done.returncode == 0 and re.fullmatch(r"\d+\.\d+\.\d+", told) else None
 
 
 def _managed(environ: Mapping[str, str]) -> Iterator[Path]:

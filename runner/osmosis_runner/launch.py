@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shlex
 import socket
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from osmosis_bridge.upstream import Endpoint
+from osmosis_runner.absent_module import Setting, absent_module, where_and_remedy
 from osmosis_runner.child import Child, Command, Heard, Nursery
 from osmosis_runner.faults import LaunchError
 from osmosis_runner.last_words import place_within, quoted, telling
@@ -89,6 +91,16 @@ class LaunchSpec:
     def is_project(self) -> bool:
         """Whether it is to run in an environment of its own, made by uv."""
         return self.command is None and (self.folder / "pyproject.toml").is_file()
+
+    @property
+    def setting(self) -> Setting:
+        """What it runs in, in the author's words."""
+        if self.command is not None:
+            return Setting(command=shlex.join(self.command))
+        if self.is_project:
+            made = self.folder / (self.environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")
+            return Setting(environment=str(made), project_file=str(self.folder / "pyproject.toml"))
+        return Setting(python=self.python or sys.executable, asked=self.python is not None)
 
     @property
     def project(self) -> Project:
@@ -165,7 +177,10 @@ async def start_server(
 ) -> RolloutServer:
     """Start the rollout server and wait until it answers as itself; raises `LaunchError`."""
     if spec.port is not None and await _is_served(spec.port):
-        message = f"another process already listens on port {spec.port}"
+        message = (
+            f"another process already listens on port {spec.port}; name another with --rollout-port, or leave that out "
+            "for a free one"
+        )
         raise LaunchError(message)
     tries = 1 if spec.port is not None else PORT_TRIES
     for left in reversed(range(tries)):
@@ -249,7 +264,12 @@ def _not_started(spec: LaunchSpec, child: Child) -> str:
     """Why a server that is dead did not start, with the line of the rollout's own code and its last output."""
     lines = list(child.last_lines)
     place = place_within(lines, spec.folder)
-    text = f"the rollout server did not start: {child.describe_exit()}" + (f" ({place})" if place else "")
+    module = absent_module(lines)
+    why, remedy = child.describe_exit(), ""
+    if module is not None:
+        where, what = where_and_remedy(module, spec.setting)
+        why, remedy = f"{where} has no module {module!r}", f"; {what}"
+    text = f"the rollout server did not start: {why}" + (f" ({place})" if place else "") + remedy
     if child.returncode == 0 and spec.command is None:
         text += (
             f"; {spec.entrypoint} came to its end, but it must serve until it is stopped: "

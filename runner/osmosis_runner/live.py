@@ -35,6 +35,7 @@ from osmosis_runner.preflight import WITHIN_S, check_model
 from osmosis_runner.processes import can_find
 from osmosis_runner.projection import Projector
 from osmosis_runner.quiet import QUIET_S, Quiet, longest_running
+from osmosis_runner.room import Room
 from osmosis_runner.runlog import RunLog
 from osmosis_runner.sidecar import START_WITHIN_S, Sidecar, SidecarSpec
 from osmosis_runner.signals import Interrupted
@@ -60,9 +61,7 @@ WATCH_EVERY_S = 1.0
 
 STUBBORN_GRACE_S = 1.0
 """For the server to end once its rollouts were told to and did not."""
-MOST_CONNECTIONS = 1000
-SPARE_CONNECTIONS = 320
-"""For closing rollouts beside those in flight."""
+ENDING_TOLD_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +102,10 @@ class Live:
         self.books: Bookkeeping | None = None
         self._tail: LedgerTail | None = None
         self._handover = _handover(setup)
+        self._room = Room(
+            setup.options.max_in_flight or setup.prepared.checked.config.batch_size,
+            setup.prepared.counts.pending,
+        )
         self._out_of_patience = False
 
     async def run(self) -> Stop | None:
@@ -155,6 +158,8 @@ class Live:
 
     async def _staged(self, stack: AsyncExitStack) -> Stop | None:
         setup = self._setup
+        self._room.make()
+        self._check_room(self._room.asked)
         with setup.signals.ending_at_once():
             transport = await stack.enter_async_context(self._transport())
             sidecar = await self._start_bridge(stack, transport)
@@ -166,11 +171,13 @@ class Live:
         return await self._dispatch(dispatcher, books, tail)
 
     def _transport(self) -> HttpTransport:
-        places = self._setup.prepared.plan.max_in_flight
-        return HttpTransport(
-            max_connections=max(MOST_CONNECTIONS, 2 * places + SPARE_CONNECTIONS),
-            timeouts=Timeouts(idle=None, slot=300.0),
-        )
+        return HttpTransport(max_connections=self._room.connections, timeouts=Timeouts(idle=None, slot=300.0))
+
+    def _check_room(self, places: int | None) -> None:
+        """Warn where this machine allows fewer open files than so many rollouts in flight want."""
+        short = self._room.shortage(places) if places is not None else None
+        if short is not None:
+            self._tell.warn("OPEN_FILES", short)
 
     async def _start_bridge(self, stack: AsyncExitStack, transport: Transport) -> Sidecar:
         setup = self._setup
@@ -185,6 +192,7 @@ class Live:
             api_base=setup.options.api_base,
             api_key_env=setup.options.api_key_env,
             client_retries=setup.options.max_retries > 0,
+            calls=self._room.calls,
         )
         with self._tell.waiting("starting the bridge", START_WITHIN_S):
             sidecar = await Sidecar.start(spec, transport, self._nursery, self._heard_bridge)
@@ -280,13 +288,18 @@ class Live:
         return address
 
     async def _stop_server(self, keeper: ServerKeeper) -> None:
+        """End the server with a grace time, which a second signal cuts short."""
         signals = self._setup.signals
-        grace_s = STOP_GRACE_S
-        if signals.second.is_set():
-            grace_s = 0.0
-        elif self._out_of_patience and signals.number is not None:
-            grace_s = STUBBORN_GRACE_S
-        await keeper.stop(grace_s)
+        impatient = self._out_of_patience and signals.number is not None
+        grace_s = STUBBORN_GRACE_S if impatient else STOP_GRACE_S
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(keeper.stop(grace_s))
+            hurrying = group.create_task(signals.second.wait())
+            with self._tell.waiting("waiting for the rollout server to end", grace_s, ENDING_TOLD_AFTER_S):
+                await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await keeper.stop(0.0)
+            hurrying.cancel()
 
     def _heard_bridge(self, lines: list[str]) -> None:
         # What it says of each call is in the ledger.
@@ -310,9 +323,10 @@ class Live:
             retries=setup.options.max_retries,
         )
         capacity = keeper.server.health.capacity
-        asked = setup.options.max_in_flight or checked.config.batch_size
-        self._tell.stage(concurrency.told(setup.prepared.counts.pending, asked, capacity))
-        return Dispatcher(means, concurrency.places(asked, capacity))
+        places = concurrency.places(self._room.asked, capacity)
+        self._check_room(places if self._room.asked is None else None)
+        self._tell.stage(concurrency.told(setup.prepared.counts.pending, self._room.asked, capacity))
+        return Dispatcher(means, places)
 
     async def _dispatch(self, dispatcher: Dispatcher, books: Bookkeeping, tail: LedgerTail) -> Stop | None:
         signals = self._setup.signals

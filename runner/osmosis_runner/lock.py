@@ -4,6 +4,8 @@ An advisory `flock` on `OUTPUT/.locks/NAME.lock`, outside the run's folder so th
 drops it with its process, so a killed owner never blocks. The file holds the owner's pid, host and start. It is removed
 while the lock is held: whoever has opened it before that finds, once let in, that it is no longer the one of that name,
 and asks again. So two processes never hold locks on two files of one name.
+
+Who only looks (`lock_holder`) shares the lock for that moment, and whoever takes it then is not refused for it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import fcntl
 import json
 import os
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
@@ -27,6 +30,9 @@ from osmosis_runner.errors import RunDirError, RunLocked, StorageError
 LOCKS = ".locks"
 ATTEMPTS = 100
 """Times a file that others remove is made and opened again."""
+LOOKS = 100
+"""Times a lock that others only look at is asked for again."""
+LOOK_S = 0.002
 UNWRITABLE = "nothing was started; choose an --output that can be written"
 _LONGEST_OWNER = 4096
 
@@ -140,7 +146,7 @@ def _locked_file(path: Path, name: str) -> int | None:
     """The open and locked file; None where it is no longer the one at `path`. Raises `RunLocked` and OSError."""
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
         if os.path.samestat(os.fstat(descriptor), path.lstat()):
             return descriptor
     except BlockingIOError:
@@ -150,6 +156,19 @@ def _locked_file(path: Path, name: str) -> int | None:
         raise
     os.close(descriptor)
     return None
+
+
+def _lock(descriptor: int) -> None:
+    """Take the lock; raises BlockingIOError where another has it, and not where others only look at it."""
+    for _ in range(LOOKS):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        # Refused even a share of it, somebody holds it; given one, somebody was only looking.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(LOOK_S)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _open(path: Path, flags: int) -> int:

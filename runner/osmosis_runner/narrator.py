@@ -43,7 +43,9 @@ class Narrator:
         if lines:
             self._last_said = self._redactor.message(lines[-1])
 
-    def waiting(self, what: str, within_s: float) -> AbstractContextManager[None]:
+    def waiting(
+        self, what: str, within_s: float, after_s: float | None = None
+    ) -> AbstractContextManager[None]:
         """While inside, tell now and then that it takes long, with the last output since."""
         self._last_said = ""
-        return waiting(self.stage, what, within_s, lambda: self._last_said)
+        return waiting(self.stage, what, within_s, lambda: self._last_said, after_s)

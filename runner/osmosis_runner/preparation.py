@@ -10,6 +10,7 @@ import platform
 import random
 import shlex
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,11 +18,11 @@ import msgspec
 from osmosis_runner.config import EvalConfig, load_config, rollout_directory
 from osmosis_runner.digest import SourceDigest, digest_source
 from osmosis_runner.elsewhere import ServerAddress
-from osmosis_runner.endpoint import endpoint_of
+from osmosis_runner.endpoint import endpoint_of, planned
 from osmosis_runner.errors import DatasetError, DatasetIssue, DatasetNotFound, RunNotFound
 from osmosis_runner.events import RunPlan
 from osmosis_runner.inputs import build_inputs, check_resumable
-from osmosis_runner.interpreters import find_interpreter
+from osmosis_runner.interpreters import Asker, find_interpreter
 from osmosis_runner.lock import Owner, RunLock
 from osmosis_runner.names import check_run_name, generate_run_name, nearest_first
 from osmosis_runner.plan import PlanCounts, count_items
@@ -31,10 +32,9 @@ from osmosis_runner.rows import RowSet, read_rows
 from osmosis_runner.rundir import Manifest, RunDir, find_run, read_manifest, run_names
 from osmosis_runner.selection import parse_rows
 from osmosis_runner.standing import Standing, runs_again
+from osmosis_runner.uv_project import find_uv
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from osmosis_runner.extension import Extension
     from osmosis_runner.jsontext import JsonObject
     from osmosis_runner.options import RunOptions
@@ -84,6 +84,8 @@ def check(options: RunOptions) -> Checked:
     """Read and check everything the config names; raises `RunnerError`."""
     workspace, output = options.workspace.absolute(), output_root(options)
     config = load_config(options.config_path, workspace)
+    if not _goes_on(options, output):
+        _check_endpoint(options, config)
     rollout_dir, rollout_file, digest = _rollout(options, config, workspace, output)
     dataset, source = find_dataset(config.dataset, options.dataset_file, workspace)
     select = parse_rows(options.rows) if options.rows is not None else None
@@ -140,6 +142,24 @@ def _check_there(options: RunOptions) -> None:
     )
 
 
+def _goes_on(options: RunOptions, output: Path) -> bool:
+    """Whether an earlier run goes on: of that one everything may be done already, and then no model is needed."""
+    name = options.name
+    return not options.fresh and name is not None and find_run(output, check_run_name(name)) is not None
+
+
+def _check_endpoint(options: RunOptions, config: EvalConfig) -> None:
+    """Raise `EndpointError` where the calls of the run would go nowhere."""
+    planned(config.model_path, options.api_base, options.api_key_env, options.environ)
+
+
+def _check_uv(options: RunOptions, checked: Checked) -> None:
+    """Raise `LaunchError` where a project is to be started and there is no uv."""
+    started_otherwise = options.rollout_url or options.rollout_command or checked.rollout_file.command
+    if not started_otherwise and (checked.rollout_dir / "pyproject.toml").is_file():
+        find_uv()
+
+
 def find_dataset(name: str, given: Path | None, workspace: Path) -> tuple[Path, str]:
     """The dataset file and where it comes from (`explicit` or `workspace`).
 
@@ -177,10 +197,13 @@ def _rollout(
 
 
 def _python(options: RunOptions, folder: Path) -> str | None:
-    """The interpreter that was asked for; uv finds that of a project. Raises `LaunchError`."""
-    if options.python is None or (folder / "pyproject.toml").is_file():
-        return options.python
-    return find_interpreter(options.python, options.environ)
+    """The interpreter that was asked for; uv finds that of a project by anything but its path. Raises `LaunchError`."""
+    asked = options.python
+    if asked is None:
+        return None
+    if (folder / "pyproject.toml").is_file() and not (os.sep in asked and Path(asked).is_file()):
+        return asked
+    return find_interpreter(asked, Asker(options.environ, folder))
 
 
 def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock) -> Prepared:
@@ -196,6 +219,9 @@ def _under_lock(options: RunOptions, checked: Checked, name: str, lock: RunLock)
         recorded = read_recorded(earlier.events, rows, runs)
     again = runs_again(failed=options.retry_failed, skipped=options.retry_skipped)
     counts = count_items(recorded.standings, again)
+    if counts.pending:
+        _check_endpoint(options, checked.config)
+        _check_uv(options, checked)
     return Prepared(
         checked=checked,
         lock=lock,

@@ -16,7 +16,7 @@ import msgspec
 from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_runner.child import Child, Command, Heard, Nursery, until
-from osmosis_runner.faults import SidecarError
+from osmosis_runner.faults import LedgerUnavailable, SidecarError
 from osmosis_runner.journal import KEPT
 from osmosis_runner.totals import Totals
 from osmosis_runner.web import Answer, Site, bearer, read_error
@@ -66,6 +66,8 @@ class SidecarSpec:
     api_key_env: str | None = None
     client_retries: bool = True
     """Whether clients may send a call again that failed."""
+    calls: int | None = None
+    """Calls to the provider at a time; None for as many as a bridge lets through by itself."""
 
 
 Begin = Callable[[SidecarSpec], Awaitable[tuple[Child, str]]]
@@ -121,8 +123,20 @@ class Sidecar:
         path = f"/v1/rollouts/{rollout_id}/chat/completions"
         return await self._site.ask(b"POST", path, body, within_s=within_s)
 
+    async def totals(self, rollout_id: str) -> Totals | None:
+        """What a rollout has spent as the bridge knows it, on disk or not; None when the bridge does not tell."""
+        path = f"/v1/rollouts/{rollout_id}/usage"
+        try:
+            answer = await self._site.ask(b"GET", path, within_s=SPOKEN_WITHIN_S)
+            return _totals.decode(answer.body) if answer.status == 200 else None
+        except (TransportError, msgspec.DecodeError, ValueError):
+            return None
+
     async def close(self, rollout_id: str) -> Totals:
-        """End a rollout: its totals, every record of it on disk, no later call. Raises `SidecarError`."""
+        """End a rollout: its totals, every record of it on disk, no later call. Once more does no harm.
+
+        Raises `LedgerUnavailable` where its records cannot be put on disk, else `SidecarError`.
+        """
         try:
             answer = await self._site.ask(
                 b"POST", f"/v1/rollouts/{rollout_id}/close", within_s=CLOSE_WITHIN_S
@@ -133,7 +147,7 @@ class Sidecar:
             raise SidecarError(self._trouble(str(error))) from None
         error = read_error(answer.body)
         if error.code == "ledger_unavailable":
-            raise SidecarError(f"{error.message}; {KEPT}")
+            raise LedgerUnavailable(f"{error.message}; {KEPT}")
         raise SidecarError(
             self._trouble(f"closing a rollout answered {answer.status} {error.message}".rstrip())
         )
@@ -177,6 +191,8 @@ def _arguments(spec: SidecarSpec) -> list[str]:
     arguments = [sys.executable, "-m", "osmosis_bridge", "serve", "--model", spec.model_path]
     arguments += ["--host", "127.0.0.1", "--port", "0", "--log-format", "json"]
     arguments += ["--ready-file", str(spec.ready_file), "--ledger", str(spec.ledger), "--keep-transcripts"]
+    if spec.calls is not None:
+        arguments += ["--max-upstream-connections", str(spec.calls)]
     if not spec.client_retries:
         arguments.append("--no-client-retries")
     if spec.api_base is not None:

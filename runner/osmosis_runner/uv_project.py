@@ -7,6 +7,7 @@ projects and uv; knows nothing of servers.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sysconfig
 import tomllib
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING
 
 from osmosis_runner.child import Command, Heard
 from osmosis_runner.faults import LaunchError
-from osmosis_runner.interpreters import complaint, read_list, search_path
+from osmosis_runner.interpreters import (
+    LISTED,
+    Asker,
+    Survey,
+    complaint,
+    in_vain,
+    read_list,
+    search_path,
+    survey,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +36,9 @@ if TYPE_CHECKING:
 SYNC_WITHIN_S = 900.0
 ASK_WITHIN_S = 30.0
 REASON_LIMIT = 600
+
+UNSUITABLE = "incompatible with the project"
+"""uv's words for an interpreter that the project does not allow."""
 
 NO_DOWNLOAD = {"UV_PYTHON_DOWNLOADS": "never"}
 """An interpreter that is there is used; the user may say otherwise in the environment."""
@@ -98,10 +111,34 @@ async def sync_project(project: Project, nursery: Nursery, heard: Heard) -> None
         why = reason(said) or child.describe_exit()
         message = f"the environment of {project.folder} could not be made: {why}"
         raise LaunchError(message)
+    # uv may give up at a stand-in that fails where another program would do.
+    asker = Asker(project.environ, project.folder)
+    found = await asyncio.to_thread(survey, project.python, asker)
+    if await _synced_with(project, uv, found, listen, said):
+        return
     listed: list[str] = []
     await uv.ended(["python", "list", "--only-installed"], listed.extend)
-    message = f"{project.folder}: {complaint(wanted(project), read_list(listed))}"
+    message = f"{project.folder}: {complaint(wanted(project), read_list(listed), found.silent)}"
     raise LaunchError(message)
+
+
+async def _synced_with(project: Project, uv: Uv, found: Survey, listen: Heard, said: list[str]) -> bool:
+    """Whether one of the interpreters will do; raises `LaunchError` where one does and the environment fails."""
+    if not found.silent or (project.python and os.sep in project.python):
+        return False
+    for interpreter in found.suiting[:LISTED]:
+        said.clear()
+        child = await uv.ended(
+            ["sync", "--python", interpreter.path, "--project", "."], listen, SYNC_WITHIN_S
+        )
+        if child.returncode == 0:
+            listen([f"taken: {interpreter}{in_vain(found.silent)}"])
+            return True
+        why = reason(said) or child.describe_exit()
+        if UNSUITABLE not in why:
+            message = f"the environment of {project.folder} could not be made with {interpreter}: {why}"
+            raise LaunchError(message)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,11 @@ SAY_AFTER_S = 5.0
 
 @contextmanager
 def waiting(
-    say: Callable[[str], None], what: str, within_s: float, last_said: Callable[[], str] = str
+    say: Callable[[str], None],
+    what: str,
+    within_s: float,
+    last_said: Callable[[], str] = str,
+    after_s: float | None = None,
 ) -> Generator[None]:
     """While inside, `say` now and then that `what` is going on still, and for how long it may.
 
@@ -34,7 +38,8 @@ def waiting(
         say(f"{text}; its last output: {heard}" if heard else text)
         timer = loop.call_at(began + 2 * after_s, due, 2 * after_s)
 
-    timer = loop.call_at(began + SAY_AFTER_S, due, SAY_AFTER_S)
+    first_s = SAY_AFTER_S if after_s is None else after_s
+    timer = loop.call_at(began + first_s, due, first_s)
     try:
         yield
     finally:

@@ -10,11 +10,12 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from bridge_process import (
@@ -53,9 +54,10 @@ def serve() -> Iterator[Serve]:
     """Starts bridges that the test itself stops; one that it does not, for it failed, is killed."""
     started: list[BridgeProcess] = []
 
-    def start(folder: Path, *flags: str, **environ: str) -> BridgeProcess:
+    def start(folder: Path, *flags: str, within: Sequence[str] = (), **environ: str) -> BridgeProcess:
         files = ("--ready-file", str(folder / "ready.json"), "--ledger", str(folder / "calls.jsonl"))
-        started.append(spawn(folder, *files, "--log-format", "json", *flags, environ=environment(**environ)))
+        flags = (*files, "--log-format", "json", *flags)
+        started.append(spawn(folder, *flags, environ=environment(**environ), within=within))
         return started[-1]
 
     yield start
@@ -200,6 +202,18 @@ def loaded(upstream: UpstreamThread, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize("heavy", NEVER)
 def test_a_process_that_served_calls_has_not_loaded(loaded: set[str], heavy: str) -> None:
     assert heavy not in loaded
+
+
+@pytest.mark.parametrize(("hard", "allowed"), [(7_000, 6_128), (700, 700)])
+def test_a_bridge_may_open_as_many_files_as_its_connections_want(
+    tmp_path: Path, serve: Serve, hard: int, allowed: int
+) -> None:
+    shell = ("sh", "-c", f'ulimit -Sn 256; ulimit -Hn {hard}; exec "$@"', "sh")
+    flags = ("--model", MODEL, "--api-base", NOWHERE, "--port", "0", "--max-upstream-connections", "3000")
+    bridge = until_ready(serve(tmp_path, *flags, within=shell, **CREDENTIALS))
+    assert psutil.Process(bridge.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (allowed, hard)
+    told = "6,128 open files may be wanted, and this process may have 700"
+    assert (told in bridge.log) == (hard == 700)
 
 
 def test_ipv6_loopback_is_served(tmp_path: Path, upstream: UpstreamThread) -> None:

@@ -360,6 +360,35 @@ def test_a_signal_ends_a_run_with_its_code_and_the_run_goes_on_later(
     assert "--name r" in document["next_steps_structured"][0]["command"]
 
 
+def test_a_second_signal_ends_a_run_at_once_with_the_code_of_the_first(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    make_workspace(tmp_path, provider.url, [row("1"), row("2", mode="stubborn", arg=60.0)])
+    journal = tmp_path / ".osmosis" / "evals" / "r" / "events.jsonl"
+    with subprocess.Popen(
+        [*REAL, *real_run(provider)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(PROVIDER_KEY=KEY),
+    ) as process:
+        deadline = time.monotonic() + WAIT
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 1:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=WAIT)
+    assert process.returncode == 143
+    document = json.loads(stdout)
+    assert (document["status"], document["resource"]["ended"]) == ("partial", "interrupted")
+    assert (document["resource"]["succeeded"], document["resource"]["pending"]) == (1, 1)
+    assert "VALIDATION" not in stdout + stderr
+
+
 def test_a_model_that_does_not_answer_is_an_error_before_any_row(
     tmp_path: Path, provider: MockProvider
 ) -> None:

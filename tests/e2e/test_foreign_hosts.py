@@ -235,6 +235,36 @@ def test_nobody_at_the_address_is_said_at_once_and_leaves_nothing(
     assert elsewhere.ANSWERS_WITHIN_S > 0.2
 
 
+def test_a_server_that_does_not_end_is_told_and_a_second_signal_does_not_wait_for_it(
+    tmp_path: Path, provider: MockProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmosis_runner.live.STOP_GRACE_S", 600.0)
+    rows = [row("1"), row("2", "SLEEP:2")]
+    workspace = hosted(make_workspace(tmp_path, provider.url, rows), "host.py")
+    with (workspace.root / "rollouts/t/host.py").open("r+") as file:
+        program = file.read()
+        file.seek(0)
+        file.write(
+            program.replace("import json\n", "import json, signal\nsignal.signal(15, signal.SIG_IGN)\n", 1)
+        )
+
+    class Stopper(Watcher):
+        def stage(self, text: str) -> None:
+            super().stage(text)
+            if "waiting for the rollout server to end" in text:
+                signal.raise_signal(signal.SIGINT)
+
+        def item_finished(self, item: Any, progress: Any) -> None:
+            super().item_finished(item, progress)
+            if progress.done == 1:
+                signal.raise_signal(signal.SIGINT)
+
+    watcher = Stopper()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.succeeded, outcome.pending) == ("interrupted", 1, 1)
+    assert any("still waiting for the rollout server to end" in text for text in watcher.stages)
+
+
 @pytest.fixture
 def uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """The uv of this machine or of the project, allowed to fetch nothing."""
@@ -264,6 +294,29 @@ def test_a_project_runs_in_an_environment_of_its_own(tmp_path: Path, provider: M
     assert any(line.message == f"runs in {folder / '.venv'}" for line in watcher.lines)
     # What uv leaves in the folder is no change of the rollout.
     assert workspace.run().ended == "already_complete"
+
+
+@pytest.mark.usefixtures("uv")
+def test_a_project_runs_although_the_first_of_its_interpreters_on_the_path_does_not(
+    tmp_path: Path, provider: MockProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    broken = tmp_path / "shims" / f"python{version}"
+    broken.parent.mkdir()
+    # uv gives up at one that the system cannot run at all.
+    broken.write_text("neither a script nor a program")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(broken.parent), prepend=os.pathsep)
+    workspace = make_workspace(tmp_path, provider.url, [row("1")])
+    folder = tmp_path / "rollouts" / "t"
+    shutil.copy(HOSTS / "host.py", folder / "main.py")
+    (folder / "pyproject.toml").write_text(
+        '[project]\nname = "t"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = []\n'
+        "[tool.uv]\npackage = false\n"
+    )
+    watcher = Watcher()
+    assert workspace.run(watcher, python=version).succeeded == 1
+    assert any(f"asked in vain: {broken}" in line.message for line in watcher.lines)
 
 
 @pytest.mark.usefixtures("uv")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mock_provider import MockProvider
@@ -326,14 +328,20 @@ def test_items_that_fail_with_the_provider_run_again_once_it_answers(
 def test_a_row_whose_own_call_always_fails_is_failed_by_the_provider(
     tmp_path: Path, provider: MockProvider
 ) -> None:
-    rows = [row(), row(prompt="ERR:503"), row(prompt="CUT"), row()]
+    faults = ["ERR:503", "CUT", "BROKEN", "ERR:401", "ERR:404", "ERR:400"]
+    rows = [one for fault in faults for one in (row(prompt=fault), row())]
     workspace = make_workspace(tmp_path, provider.url, rows, batch_size=1)
     outcome = workspace.run()
     records = {r["row_index"]: r for r in workspace.records() if r["status"] != "cancelled"}
-    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 2, 2)
-    assert (records[1]["error_type"], records[1]["error_phase"]) == ("provider_error", "provider")
-    assert "503" in records[1]["error_message"]
-    assert records[2]["error_type"] == "provider_error"
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 6, 6)
+    for number, fault in enumerate(faults[:-1]):
+        found = records[2 * number]
+        assert (found["error_type"], found["error_phase"]) == ("provider_error", "provider"), fault
+        assert fault.removeprefix("ERR:") in found["error_message"] or not fault.startswith("ERR:")
+    # What the agent asked for was wrong: that is its own doing, and is not tried again.
+    assert records[10]["error_phase"] == "agent"
+    assert "400" in records[10]["error_message"]
+    assert sum("ERR:400" in text for text in provider.prompts) == 1
 
 
 def test_unknown_usage_is_absent_and_not_zero(tmp_path: Path, provider: MockProvider) -> None:
@@ -376,6 +384,31 @@ def test_a_second_signal_does_not_wait_for_rollouts(tmp_path: Path, provider: Mo
     said, complaint = process.communicate(timeout=20)
     assert json.loads(said)["ended"] == "interrupted", complaint
     assert marked(run_mark(workspace)) == []
+
+
+PLAIN = """
+import time
+from osmosis_runner.rollout import AgentWorkflow, serve
+class Workflow(AgentWorkflow):
+    def run(self, ctx):
+        time.sleep(ctx.metadata["s"])
+        return [*ctx.prompt, {"role": "assistant", "content": "done"}]
+serve(Workflow)
+"""
+
+
+def test_a_plain_function_that_blocks_is_failed_in_time_and_its_thread_is_named_at_the_end(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    rows = [{**row(), "metadata": {"s": seconds}} for seconds in (60, 0)]
+    workspace = make_workspace(tmp_path, provider.url, rows, batch_size=2, agent_workflow_timeout_s=1.0)
+    (workspace.root / "rollouts/t/main.py").write_text(PLAIN)
+    watcher = Watcher()
+    outcome = workspace.run(watcher)
+    assert (outcome.ended, outcome.succeeded, outcome.failed) == ("complete", 1, 1)
+    assert by_row(workspace)[0]["error_type"] == "timeout"
+    said = "[row 0 run 0] does not stop at main.py:6 in run: a plain function cannot be interrupted"
+    assert any(said in line.message for line in watcher.lines)
 
 
 def test_a_killed_supervisor_loses_nothing_and_a_resume_runs_only_what_is_pending(
@@ -492,3 +525,57 @@ def test_the_mark_is_in_the_environment_of_what_is_started() -> None:
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """This process, and what it starts, may open few files at first."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("few_files")
+def test_every_process_of_a_run_may_open_what_its_rollouts_want(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row() for _ in range(600)])
+    main = workspace.root / "rollouts/t/main.py"
+    main.write_text(
+        "import resource; print('may open', resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+        + main.read_text()
+    )
+
+    class Looker(Watcher):
+        bridge = 0
+
+        def started(self, progress: Any) -> None:
+            super().started(progress)
+            [bridge] = [
+                process
+                for process in psutil.Process().children()
+                if "osmosis_bridge" in " ".join(process.cmdline())
+            ]
+            self.bridge = bridge.rlimit(resource.RLIMIT_NOFILE)[0]
+
+    watcher = Looker()
+    outcome = workspace.run(watcher, max_in_flight=600)
+    assert (outcome.succeeded, watcher.most_in_flight) == (600, 600)
+    wanted = 128 + 4 * 600
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= wanted
+    assert watcher.bridge >= wanted
+    [told] = [line.message for line in watcher.lines if "may open" in line.message]
+    assert int(told.split()[-1]) >= wanted
+
+
+def test_a_machine_that_allows_too_few_files_is_told_before_anything_starts(
+    tmp_path: Path, provider: MockProvider
+) -> None:
+    workspace = make_workspace(tmp_path, provider.url, [row() for _ in range(300)])
+    process = workspace.start(within=("sh", "-c", 'ulimit -n 700; exec "$@"', "sh"), max_in_flight=300)
+    process.communicate(timeout=50)
+    log = read(workspace.run_dir() / "logs.txt")
+    wanted = "300 rollouts in flight: 1,328 open files may be wanted, and this process may have 700; run with"
+    assert f"{wanted} --max-in-flight 143" in log
+    assert log.index(wanted) < log.index("starting the bridge")

@@ -88,6 +88,19 @@ def test_a_journal_that_cannot_grow_stops_the_run_and_keeps_what_it_holds(worksp
     finish(workspace, workspace.records())
 
 
+def test_a_journal_that_cannot_grow_for_a_moment_is_waited_for(workspace: Workspace) -> None:
+    process = workspace.start()
+    events = workspace.run_dir() / "events.jsonl"
+    eventually(lambda: len(workspace.records()) >= 8)
+    let_grow(process.pid, events, 100)
+    eventually(lambda: "nothing new starts for up to" in (workspace.run_dir() / "logs.txt").read_text())
+    _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert ended(process)["ended"] == "complete"
+    finals = Counter(record["row_index"] for record in workspace.records())
+    assert finals == Counter(range(ROWS)), "each once"
+
+
 def test_a_ledger_that_cannot_grow_stops_the_run_and_fails_no_item(workspace: Workspace) -> None:
     process = workspace.start()
     calls = workspace.run_dir() / "calls.jsonl"
@@ -111,14 +124,15 @@ def test_a_ledger_that_cannot_grow_for_a_moment_fails_no_item(workspace: Workspa
     time.sleep(0.2)
     _, hard = resource.prlimit(bridge, resource.RLIMIT_FSIZE)
     resource.prlimit(bridge, resource.RLIMIT_FSIZE, (hard, hard))
-    # Whether a rollout is closed within the moment, which stops the run, is a matter of chance.
-    assert ended(process)["ended"] in ("halted", "complete")
+    assert ended(process)["ended"] == "complete"
     assert {record["status"] for record in workspace.records()} <= {"success", "cancelled"}
     told = [call for call in json_lines(calls) if call.get("error_code") == "ledger_unavailable"]
     assert {call["status"] for call in told if "usage" in call} == {"upstream_error"}, (
         "paid, and recorded later"
     )
-    finish(workspace, workspace.records())
+    assert workspace.run().ended == "already_complete"
+    finals = Counter(record["row_index"] for record in workspace.records() if record["status"] == "success")
+    assert finals == Counter(range(ROWS))
 
 
 def test_a_run_whose_directory_goes_away_stops_and_goes_on_when_it_is_back(workspace: Workspace) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -129,11 +129,15 @@ def run_bridge(*arguments: str, **environ: str) -> subprocess.CompletedProcess[s
     )
 
 
-def spawn(folder: Path, *flags: str, environ: Mapping[str, str]) -> BridgeProcess:
-    """Start `serve` with these flags only; its output goes to `log.txt` of the folder."""
+def spawn(folder: Path, *flags: str, environ: Mapping[str, str], within: Sequence[str] = ()) -> BridgeProcess:
+    """Start `serve` with these flags only, behind the command `within`; its output goes to `log.txt` of the folder."""
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
-            command("serve", *flags), env=environ, cwd=folder, stdout=log, stderr=subprocess.STDOUT
+            [*within, *command("serve", *flags)],
+            env=environ,
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
     return BridgeProcess(process, folder)
 

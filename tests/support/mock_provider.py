@@ -1,6 +1,6 @@
 """An OpenAI-compatible provider on loopback that answers at once and misbehaves when a prompt asks for it.
 
-The last message of a request may hold one directive: `ERR:503`, `SLEEP:2.5`, `CUT`, `NOUSAGE`, `BIG:200000`,
+The last message of a request may hold one directive: `ERR:503`, `SLEEP:2.5`, `CUT`, `BROKEN`, `NOUSAGE`, `BIG:200000`,
 `FLAKY:key:3` (429 three times for this key, then an answer). Its answer is otherwise what stands after `SAY:`, else
 what `provider.answer` makes of it. `provider.status` makes every call fail.
 """
@@ -94,6 +94,11 @@ class MockProvider:
         reply = completion(text, self.answer)
         if "NOUSAGE" in text:
             del reply["usage"]
+        if "BROKEN" in text:
+            content = json.dumps(reply).encode()[:-9]
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
+            writer.write(b"content-length: %d\r\n\r\n" % len(content) + content)
+            return True
         if "CUT" in text:
             content = json.dumps(reply).encode()
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")

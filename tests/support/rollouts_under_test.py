@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,11 @@ class Workspace:
 
     root: Path
     url: str
-    patience: Patience = field(default_factory=lambda: Patience(provider_delays=(0.1, 0.2), cancel_grace=3.0))
+    patience: Patience = field(
+        default_factory=lambda: Patience(
+            provider_delays=(0.1, 0.2), disk_delays=(0.1, 0.2, 0.4, 0.8), cancel_grace=3.0
+        )
+    )
     home: Path | None = None
     """What rollouts see as HOME."""
 
@@ -190,11 +195,11 @@ class Workspace:
         watching = run_evaluation(self.options(**changes), watcher or Watcher(), self.patience)
         return asyncio.run(watching)
 
-    def start(self, **changes: Any) -> subprocess.Popen[str]:
-        """The same in a process of its own, which prints the outcome as JSON."""
+    def start(self, within: Sequence[str] = (), **changes: Any) -> subprocess.Popen[str]:
+        """The same in a process of its own, behind the command `within`; it prints the outcome as JSON."""
         given = {"root": str(self.root), "url": self.url, "changes": changes}
         return subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("run_driver.py")), json.dumps(given)],
+            [*within, sys.executable, str(Path(__file__).with_name("run_driver.py")), json.dumps(given)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -137,7 +137,8 @@ class FakeSidecar:
 
     def __init__(self, *steps: Step, totals: Totals | None = None) -> None:
         self.steps = list(steps)
-        self.totals = totals or Totals()
+        self.whole = totals or Totals()
+        self.close_fault: SidecarError | None = None
         self.child = FakeChild()
         self.asked: list[str] = []
         self.closed: list[str] = []
@@ -171,9 +172,14 @@ class FakeSidecar:
         self.heard.append(rollout_id)
         return self.told
 
+    async def totals(self, rollout_id: str) -> Totals:
+        return self.whole
+
     async def close(self, rollout_id: str) -> Totals:
+        if self.close_fault:
+            raise self.close_fault
         self.closed.append(rollout_id)
-        return self.totals
+        return self.whole
 
 
 def ended(row: int, status: str = "success", **fields: Any) -> Ended:

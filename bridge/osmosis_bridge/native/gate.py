@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import httpx
 import msgspec
@@ -234,6 +235,9 @@ class _Overheard(httpx.AsyncByteStream):
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 """The gate of the call that is being made."""
 
+_UNLIMITED: Final = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+"""How many calls there are at a time is the bridge's to say: a client's own limit, 100, would hold the rest back."""
+
 _Send = Callable[[httpx.AsyncHTTPTransport, httpx.Request], Awaitable[httpx.Response]]
 _SendBlocking = Callable[[httpx.HTTPTransport, httpx.Request], httpx.Response]
 
@@ -244,6 +248,13 @@ def install() -> Callable[[], None]:
         return lambda: None
     plain: _Send = httpx.AsyncHTTPTransport.handle_async_request
     blocking: _SendBlocking = httpx.HTTPTransport.handle_request
+    limited = httpx.AsyncHTTPTransport.__init__
+
+    @functools.wraps(limited)
+    def without_limits(self: httpx.AsyncHTTPTransport, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - httpx's own
+        bound = inspect.signature(limited).bind(self, *args, **kwargs)
+        bound.arguments["limits"] = _UNLIMITED
+        limited(*bound.args, **bound.kwargs)
 
     async def handle_async_request(self: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
         gate = _gate_for(request)
@@ -270,8 +281,10 @@ def install() -> Callable[[], None]:
     vars(handle_async_request)["gated"] = True
     httpx.AsyncHTTPTransport.handle_async_request = handle_async_request
     httpx.HTTPTransport.handle_request = handle_request
+    httpx.AsyncHTTPTransport.__init__ = without_limits
 
     def remove() -> None:
+        httpx.AsyncHTTPTransport.__init__ = limited
         httpx.AsyncHTTPTransport.handle_async_request = plain
         httpx.HTTPTransport.handle_request = blocking
 

@@ -7,13 +7,13 @@ Methods named in the docstring as safe may be called from the server's thread; a
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from osmosis_runner.rollout.execution import Conclusion, Verdict
 from osmosis_runner.rollout.registry import Status
 from osmosis_runner.rollout.reply import encode_reply
+from osmosis_runner.rollout.threads import BlockingThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,7 @@ class AuthorLoop:
         self._keep = keep
         self._max_concurrent = max_concurrent
         self._stopped = asyncio.Event()
+        self.threads = BlockingThreads(BLOCKING_THREADS)
         self._ready: Callable[[], None] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -41,7 +42,7 @@ class AuthorLoop:
     async def serve(self, ready: Callable[[], None]) -> None:
         """Run until `stop`; `ready` is called once jobs may be submitted."""
         self.loop = asyncio.get_running_loop()
-        self.loop.set_default_executor(ThreadPoolExecutor(BLOCKING_THREADS, "blocking-rollout"))
+        self.loop.set_default_executor(self.threads)
         if self._max_concurrent is not None:
             self._seats = asyncio.Semaphore(self._max_concurrent)
         async with asyncio.TaskGroup() as self._group:

@@ -14,9 +14,10 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -24,10 +25,10 @@ from osmosis_runner import __version__
 from osmosis_runner.rollout.app import RolloutApp
 from osmosis_runner.rollout.author import AuthorLoop
 from osmosis_runner.rollout.clients import Clients
-from osmosis_runner.rollout.desk import CLEANUP_S, Desk, HostSettings
+from osmosis_runner.rollout.desk import CLEANUP_S, MOST_ACTIVE, Desk, HostSettings
 from osmosis_runner.rollout.execution import Agent
 from osmosis_runner.rollout.keep import Keeper
-from osmosis_runner.rollout.output import Labelled, label_output
+from osmosis_runner.rollout.output import Labelled, label_of, label_output
 from osmosis_runner.rollout.watch import Watch
 
 if TYPE_CHECKING:
@@ -37,9 +38,14 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8000
 KEEP_ALIVE_S = 2160
+FILES_AT_REST, FILES_EACH = 128, 4
+"""Open files that are counted with: in all, and for each rollout at a time."""
 DRAIN_S = 10.0
 FORCE_AFTER_S = 45.0
 """Shutting down takes no longer than this, whatever the author's code does."""
+THREAD_GRACE_S = 1.0
+"""How long threads of plain functions may go on behind the last rollout."""
+LEFT_NAMED = 5
 STUCK_S = CLEANUP_S + 10.0
 STUCK_EXIT = 86
 
@@ -62,6 +68,7 @@ def serve(
         message = f"max_concurrent must be at least 1, got {max_concurrent!r}"
         raise ValueError(message)
     settings = read_settings(os.environ, max_concurrent)
+    raise_open_files(FILES_AT_REST + FILES_EACH * (max_concurrent or MOST_ACTIVE))
     Host(Agent(workflow, grader, Clients(), grade_timed_out), settings).run()
 
 
@@ -79,6 +86,16 @@ def read_settings(environ: Mapping[str, str], max_concurrent: int | None) -> Hos
         api_key=environ.get("_OSMOSIS_ROLLOUT_API_KEY") or None,
         max_concurrent=max_concurrent,
     )
+
+
+def raise_open_files(wanted: int) -> None:
+    """Let this process have so many open files, or as many as it may: a shell's own limit is often 1,024."""
+    with suppress(ImportError, OSError, ValueError):
+        resource: Any = import_module("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if resource.RLIM_INFINITY != soft < wanted:
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 class Host:
@@ -103,10 +120,30 @@ class Host:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told_to_stop)
         thread = threading.Thread(target=self._server_thread, args=(listener,), name="protocol", daemon=True)
-        asyncio.run(self._author.serve(thread.start))
-        thread.join(timeout=5)
+        asyncio.run(self._until_stopped(thread))
         if self._broken:
             sys.exit(1)
+
+    async def _until_stopped(self, protocol: threading.Thread) -> None:
+        await self._author.serve(protocol.start)
+        protocol.join(timeout=5)
+        self._leave_threads_behind()
+
+    def _leave_threads_behind(self) -> None:
+        """End the process where it would wait for threads that do not end; every result is known by now."""
+        left = self._author.threads.still_busy(THREAD_GRACE_S)
+        for busy in left[:LEFT_NAMED]:
+            whose = label_of(busy.job.request) if busy.job else "a thread"
+            log(
+                f"{whose} does not stop at {busy.where}: a plain function cannot be interrupted, so it is cut off"
+            )
+        if len(left) > LEFT_NAMED:
+            log(f"and {len(left) - LEFT_NAMED} more like it")
+        if left:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(int(self._broken))
 
     def _keep(self, job: Job, conclusion: Conclusion) -> None:
         self._keeper.keep(job, conclusion)

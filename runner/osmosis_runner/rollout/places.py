@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 OWN_FOLDER = str(Path(__file__).parent) + os.sep
 """Frames from here say nothing to an author."""
@@ -24,6 +28,17 @@ def is_library(path: str) -> bool:
 def named_place(path: str, line: int, function: str) -> str:
     """A place as it stands in messages: `main.py:8 in run`."""
     return f"{Path(path).name}:{line} in {function}"
+
+
+def standing_at(frame: FrameType | None) -> str:
+    """Where the author's code stands: the innermost frame that is of no installed package, else the innermost."""
+    first = frame
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    shown = frame or first
+    if shown is None:
+        return "an unknown place"
+    return named_place(shown.f_code.co_filename, shown.f_lineno, shown.f_code.co_name)
 
 
 def raised_at(error: BaseException) -> str | None:

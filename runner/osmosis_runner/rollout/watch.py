@@ -17,7 +17,7 @@ import msgspec
 
 from osmosis_runner.rollout.author import OUR_PART
 from osmosis_runner.rollout.execution import AUTHORS_PART, Job, current_job
-from osmosis_runner.rollout.places import is_library, named_place
+from osmosis_runner.rollout.places import standing_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ class Watch:
             return
         blockage = self._blockage
         if blockage is not None and not _imports(frame):
-            blockage.job, blockage.where = job, _place(frame)
+            blockage.job, blockage.where = job, standing_at(frame)
         if job.condemned and not _concludes(frame):
             raise asyncio.CancelledError
 
@@ -145,16 +145,3 @@ def _imports(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _place(frame: FrameType | None) -> str:
-    """Where the author's code stands: the innermost frame that is not of an installed package."""
-    first = frame
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            break
-        frame = frame.f_back
-    shown = frame or first
-    if shown is None:
-        return "an unknown place"
-    return named_place(shown.f_code.co_filename, shown.f_lineno, shown.f_code.co_name)

@@ -186,10 +186,10 @@ def test_room_on_disk_is_measured_where_results_go(
     ("limits", "state", "fix"),
     [
         ((1024, 4096), "ok", ""),
-        ((256, 4096), "failed", "ulimit -n 528"),
-        ((256, 256), "failed", "sudo prlimit --pid $$ --nofile=528"),
+        ((256, 528), "ok", ""),
+        ((256, 527), "failed", "sudo prlimit --pid $$ --nofile=528"),
         ((-1, -1), "ok", ""),
-        ((256, -1), "failed", "ulimit -n 528"),
+        ((256, -1), "ok", ""),
     ],
 )
 def test_open_files_are_held_against_the_concurrency(
@@ -197,6 +197,8 @@ def test_open_files_are_held_against_the_concurrency(
 ) -> None:
     config = config_in(tmp_path, batch_size=100)
     assert told(checks.check_open_files(subject(tmp_path, config), limits)) == (state, fix)
+    said = checks.check_open_files(subject(tmp_path, config), (256, 4096)).text
+    assert said == "4,096 for 100 rollouts in flight, which may want 528 (a run raises its limit of 256)"
     fewer = subject(tmp_path, config, max_in_flight=10)
     assert checks.check_open_files(fewer, limits).state == "ok"
 
@@ -205,3 +207,22 @@ def test_processes_that_cannot_be_found_are_a_note(monkeypatch: pytest.MonkeyPat
     assert checks.check_processes().state == "ok"
     monkeypatch.setattr(checks, "can_find", lambda: False)
     assert told(checks.check_processes()) == ("note", "pip install psutil")
+
+
+def test_the_rollout_and_the_dataset_of_a_run_file_are_looked_for(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    asked = subject(tmp_path, config)
+    assert told(checks.check_rollout(asked)) == ("ok", "")
+    assert told(checks.check_dataset(asked)) == ("ok", "")
+    (tmp_path / "rollouts/t/main.py").unlink()
+    (tmp_path / "data/t.jsonl").rename(tmp_path / "data/other.jsonl")
+    found = checks.check_rollout(asked)
+    assert told(found) == ("failed", f"${{EDITOR:-vi}} {config.path}")
+    assert found is not None
+    assert "experiment.entrypoint: no file" in found.text
+    found = checks.check_dataset(asked)
+    assert told(found) == ("note", f"osmosis eval run {config.path} --dataset-file FILE")
+    assert found is not None
+    assert "data/ holds other.jsonl" in found.text
+    assert checks.check_rollout(subject(tmp_path)) is None
+    assert checks.check_dataset(subject(tmp_path)) is None

@@ -49,12 +49,26 @@ def test_a_rate_is_a_share_or_a_percentage(typed: str, rate: float) -> None:
         ("--rollout-port", "65536"),
         ("--fail-on", "skipped"),
         ("--max-retries", "-1"),
+        ("--api-base", "htp://127.0.0.1:8000/v1"),
+        ("--api-base", "127.0.0.1:8000/v1"),
+        ("--api-base", "http://"),
+        ("--api-base", ""),
     ],
 )
 def test_a_value_outside_its_grammar_is_a_usage_error(arguments: tuple[str, str]) -> None:
     with pytest.raises(click.UsageError) as caught:
         flags_of(*arguments)
     assert arguments[0] in caught.value.format_message()
+
+
+def test_an_address_without_a_scheme_is_told_with_one_and_a_password_is_not_shown() -> None:
+    with pytest.raises(click.UsageError, match="did you mean 'http://localhost:1/v1'") as caught:
+        flags_of("--api-base", "localhost:1/v1")
+    assert caught.value.format_message().startswith("Invalid value for '--api-base': has no scheme")
+    with pytest.raises(click.UsageError) as caught:
+        flags_of("--api-base", "http://me:canary@host/v1")
+    assert "canary" not in caught.value.format_message()
+    assert flags_of("--api-base", "http://localhost:1/v1")["api_base"] == "http://localhost:1/v1"
 
 
 def test_a_row_selector_loses_its_outer_blanks() -> None:
@@ -116,7 +130,7 @@ def test_a_limit_counts_from_one_and_excludes_rows() -> None:
 
 
 def test_credentials_in_a_url_are_not_repeated() -> None:
-    shown = repeated(flags_of("--api-base", "https://me:canary@host/v1?key=canary"))
+    shown = repeated(flags_of("--api-base", "https://host/v1?key=canary"))
     assert "canary" not in " ".join(shown)
     assert shown[0] == "--api-base"
     assert shown[1].startswith("https://host/v1")

@@ -11,6 +11,7 @@ import pytest
 from osmosis_runner import attempt as attempt_module
 from osmosis_runner.attempt import Attempts, Ended, Rollout, judge
 from osmosis_runner.config import parse_config
+from osmosis_runner.faults import LedgerUnavailable
 from osmosis_runner.ledger_tail import LedgerTail
 from osmosis_runner.plan import WorkItem
 from osmosis_runner.protocol import (
@@ -298,3 +299,37 @@ def test_a_rollout_whose_bridge_died_is_void_and_its_ledger_says_what_it_spent(c
 def test_a_rollout_that_had_succeeded_when_its_bridge_died_counts() -> None:
     ended = under_a_dying_bridge(SUCCESS, {"status": "ok", **USED})
     assert (ended.record.status, ended.record.reward, ended.record.tokens) == ("success", 0.5, 7)
+
+
+def settled_unsynced(result: ResultReply) -> tuple[Ended, FakeSidecar]:
+    """An attempt whose records the bridge cannot put on disk, settled all the same."""
+
+    async def main() -> tuple[Ended, FakeSidecar]:
+        sidecar = FakeSidecar(totals=Totals(calls=3, tokens=39, max_context_tokens=13))
+        sidecar.close_fault = LedgerUnavailable("the ledger cannot be written")
+        attempts = Attempts(
+            CONFIG,
+            cast("Sidecar", sidecar),
+            cast("LedgerTail", FakeTail([{"status": "ok"}])),
+            run_redactor({}, []),
+        )
+        rollout = Rollout.of(WorkItem(3, 1), 1, ROW)
+        await attempts.carry_out(rollout, cast("RolloutClient", FakeClient(result)))
+        with pytest.raises(LedgerUnavailable):
+            await attempts.settle(rollout)
+        return await attempts.settle(rollout, unsynced=True), sidecar
+
+    return asyncio.run(main())
+
+
+def test_a_success_counts_with_what_the_bridge_knows_where_its_ledger_stays_unwritable() -> None:
+    record = settled_unsynced(SUCCESS)[0].record
+    assert (record.status, record.reward) == ("success", 0.5)
+    assert (record.calls, record.tokens, record.max_context_tokens) == (3, 39, 13)
+
+
+def test_a_failure_whose_calls_could_not_be_recorded_is_void() -> None:
+    ended, _ = settled_unsynced(ResultReply("failure", err_category="agent_error", err_message="503"))
+    assert ended.record.status == "cancelled"
+    assert ended.orphaned
+    assert ended.record.error_message == "its calls could not be recorded"

@@ -8,7 +8,7 @@ from typing import Any, cast
 from osmosis_runner.attempt import Ended, Rollout
 from osmosis_runner.dispatch import Dispatcher, Means, Patience, Stop
 from osmosis_runner.errors import StorageError
-from osmosis_runner.faults import LaunchError, SidecarError
+from osmosis_runner.faults import LaunchError, LedgerUnavailable, SidecarError
 from osmosis_runner.plan import WorkItem
 from osmosis_runner.redaction import run_redactor
 from osmosis_runner.runlog import RunLog
@@ -34,6 +34,8 @@ class Scene:
         self.start_fault: LaunchError | None = None
         self.records: list[Ended] = []
         self.kept_fault: StorageError | None = None
+        self.unsynced_for = 0
+        """Times that the bridge cannot put a rollout's records on disk."""
         self.in_flight = self.most = 0
         self.tallies = SimpleNamespace(dispatched=0)
         self.cancelled: list[str] = []
@@ -49,7 +51,7 @@ class Scene:
             earlier_attempts=lambda item: 0,
             log=RunLog(self.watcher, str),
             observer=self.watcher,
-            patience=Patience(provider_delays=(0.0, 0.0), cancel_grace=0.3),
+            patience=Patience(provider_delays=(0.0, 0.0), disk_delays=(0.01, 0.01), cancel_grace=0.3),
             retries=retries,
         )
         self.dispatcher = Dispatcher(means, places)
@@ -60,7 +62,10 @@ class Scene:
         self._ended[rollout.rollout_id] = await self.behave(self, rollout)
         rollout.lost = self._ended[rollout.rollout_id].lost
 
-    async def settle(self, rollout: Rollout) -> Ended:
+    async def settle(self, rollout: Rollout, *, unsynced: bool = False) -> Ended:
+        if self.unsynced_for > 0 and not unsynced:
+            self.unsynced_for -= 1
+            raise LedgerUnavailable("the ledger cannot be written")
         return self._ended[rollout.rollout_id]
 
     # As the server's keeper and client:
@@ -202,10 +207,10 @@ def test_a_rollout_lost_on_a_living_server_is_ended_there_and_runs_again() -> No
     async def settle_as_alive(scene: Scene) -> None:
         original = scene.settle
 
-        async def settle(rollout: Rollout) -> Ended:
+        async def settle(rollout: Rollout, *, unsynced: bool = False) -> Ended:
             from msgspec.structs import replace
 
-            return replace(await original(rollout), lost=rollout.lost)
+            return replace(await original(rollout, unsynced=unsynced), lost=rollout.lost)
 
         scene.settle = settle
 
@@ -399,3 +404,36 @@ def test_a_rollout_that_does_not_stop_keeps_no_bridge_from_being_replaced() -> N
     scene = dispatch(6, behave, places=3)
     assert scene.sidecar.restarts == 1
     assert {statuses[-1] for statuses in scene.statuses.values()} == {"success"}
+
+
+def test_a_ledger_that_cannot_be_written_for_a_moment_is_waited_for_and_nothing_starts_meanwhile() -> None:
+    seen: list[int] = []
+
+    async def begin(scene: Scene, rollout: Rollout) -> Ended:
+        seen.append(scene.unsynced_for)
+        if rollout.item.row_index == 0:
+            scene.unsynced_for = 2
+        return await succeed(scene, rollout)
+
+    scene = dispatch(4, begin, places=1)
+    assert scene.dispatcher.stopped is None
+    assert scene.statuses == {row: ["success"] for row in range(4)}
+    assert seen[:1] == [0]
+    assert seen[-1] == 0
+    assert any(
+        "until records can be kept: the ledger cannot be written" in text for text in scene.watcher.stages
+    )
+
+
+def test_what_was_paid_for_is_recorded_although_the_ledger_stays_unwritable() -> None:
+    async def begin(scene: Scene, rollout: Rollout) -> Ended:
+        scene.unsynced_for = 99
+        return await succeed(scene, rollout)
+
+    scene = dispatch(9, begin, places=2)
+    stopped = scene.dispatcher.stopped
+    assert stopped is not None
+    assert (stopped.kind, stopped.reason) == ("halted", "the ledger cannot be written")
+    begun = scene.tallies.dispatched
+    assert 0 < begun < 9
+    assert list(scene.statuses.values()) == [["success"]] * begun

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from osmosis_runner.endpoint import endpoint_of, origin_of
+from osmosis_runner.endpoint import endpoint_of, origin_of, planned
+from osmosis_runner.errors import EndpointError
 
 KEY = {"OPENAI_API_KEY": "sk-canary-0123456789"}
 
@@ -33,6 +34,13 @@ def test_where_calls_go_is_lane_and_origin(
 def test_a_route_that_cannot_be_planned_has_no_endpoint() -> None:
     assert endpoint_of("openai/gpt", None, None, {}) is None
     assert endpoint_of("nobody/model", None, None, {}) is None
+
+
+def test_what_is_wrong_with_a_route_is_told_with_its_code() -> None:
+    with pytest.raises(EndpointError, match="OPENAI_BASE_URL has the scheme 'htp'") as caught:
+        planned("openai/gpt", None, None, {**KEY, "OPENAI_BASE_URL": "htp://host/v1"})
+    assert caught.value.code == "VALIDATION"
+    assert caught.value.details["error"] == "api_base_invalid"
 
 
 def test_an_origin_holds_no_credentials_no_path_and_no_query() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from osmosis_bridge.upstream.http import HttpTransport
 from osmosis_runner import launch
+from osmosis_runner.absent_module import Setting
 from osmosis_runner.child import Nursery
 from osmosis_runner.faults import LaunchError
 from osmosis_runner.launch import LaunchSpec, server_command, server_environ, start_server
@@ -152,8 +153,9 @@ def test_a_server_that_does_not_say_who_it_is_is_taken_for_the_one_that_was_star
         ("x = 1\nif x:\n  y\n z", "unindent does not match any outer indentation level (main.py:4)"),
         (
             "print('hi')\nimport nothing_of_the_kind",
-            "No module named 'nothing_of_the_kind' (main.py:2)\n    hi\n",
+            "runs osmosis itself, has no module 'nothing_of_the_kind' (main.py:2); give the rollout",
         ),
+        ("print('hi')\nimport nothing_of_the_kind", "\n    hi\n    Traceback"),
     ],
 )
 def test_a_server_that_dies_is_described(tmp_path: Path, program: str, words: str) -> None:
@@ -161,6 +163,32 @@ def test_a_server_that_dies_is_described(tmp_path: Path, program: str, words: st
     with pytest.raises(LaunchError) as caught:
         start(spec(tmp_path))
     assert words in caught.value.message
+
+
+def test_an_interpreter_without_the_module_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("import osmosis_runner.rollout")
+    # Isolated: nothing that is installed is seen.
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(LaunchError) as caught:
+        start(spec(tmp_path, python=str(bare)))
+    assert f"the interpreter {bare} (asked for with --python) has no module 'osmosis_runner'" in str(
+        caught.value
+    )
+    assert "leave --python out" in str(caught.value)
+    with pytest.raises(LaunchError, match=r"install osmosis-bridge there, or name a Python that has it"):
+        start(spec(tmp_path, command=(str(bare), "main.py")))
+
+
+def test_what_a_rollout_runs_in_is_told_by_its_kind(tmp_path: Path) -> None:
+    assert spec(tmp_path).setting == Setting(python=sys.executable)
+    assert spec(tmp_path, command=("a b", "c")).setting == Setting(command="'a b' c")
+    (tmp_path / "pyproject.toml").touch()
+    project_file = str(tmp_path / "pyproject.toml")
+    assert spec(tmp_path).setting == Setting(environment=str(tmp_path / ".venv"), project_file=project_file)
+    elsewhere = spec(tmp_path, environ={"UV_PROJECT_ENVIRONMENT": "/e"})
+    assert elsewhere.setting == Setting(environment="/e", project_file=project_file)
 
 
 @pytest.mark.parametrize("program", ["", "print('done')"])

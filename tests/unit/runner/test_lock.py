@@ -160,3 +160,45 @@ def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         RunLock.acquire(tmp_path, "run", ME)
     assert not (tmp_path / "victim").exists()
+
+
+LOOKER = """
+import sys
+from pathlib import Path
+from osmosis_runner.lock import lock_holder
+print("looking", flush=True)
+while True:
+    lock_holder(Path(sys.argv[1]), "run")
+"""
+
+
+def test_a_run_starts_while_others_look_whether_it_runs(tmp_path: Path) -> None:
+    with RunLock.acquire(tmp_path, "run", ME):
+        # What a killed owner leaves, so that there is always a file to look at.
+        (tmp_path / ".locks" / "kept").hardlink_to(tmp_path / ".locks" / "run.lock")
+    lookers = [
+        subprocess.Popen([sys.executable, "-c", LOOKER, str(tmp_path)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    try:
+        for looker in lookers:
+            assert looker.stdout is not None
+            assert looker.stdout.readline() == b"looking\n"
+        for _ in range(1_000):
+            (tmp_path / ".locks" / "run.lock").hardlink_to(tmp_path / ".locks" / "kept")
+            RunLock.acquire(tmp_path, "run", ME).release()
+    finally:
+        for looker in lookers:
+            looker.kill()
+            with looker:
+                pass
+
+
+def test_a_lock_that_is_shared_for_good_is_held(tmp_path: Path) -> None:
+    (tmp_path / ".locks").mkdir()
+    shared = os.open(tmp_path / ".locks" / "run.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(shared, fcntl.LOCK_SH)
+    with pytest.raises(RunLocked, match="another process"):
+        RunLock.acquire(tmp_path, "run", ME)
+    os.close(shared)
+    RunLock.acquire(tmp_path, "run", ME).release()

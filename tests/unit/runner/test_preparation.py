@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from osmosis_runner.errors import (
     ConfigError,
     DatasetError,
     DatasetNotFound,
+    EndpointError,
     ResumeMismatch,
     RunDirError,
     RunLocked,
@@ -70,6 +72,48 @@ def test_the_first_rows_may_be_asked_for(workspace: Workspace) -> None:
 def test_the_plan_says_whether_anyone_asked_for_a_concurrency(workspace: Workspace) -> None:
     assert prepared(workspace).plan.in_flight_open
     assert not prepared(workspace, max_in_flight=1).plan.in_flight_open
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"api_base": "htp://x"}, "--api-base has the scheme 'htp'"),
+        ({"api_base": None, "api_key_env": None, "environ": {}}, "set OPENAI_API_KEY"),
+        ({"api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_told_before_the_dataset_is_read(
+    workspace: Workspace, changes: dict[str, object], told: str
+) -> None:
+    (workspace.root / "data" / "t.jsonl").write_text("no JSON")
+    with pytest.raises(EndpointError, match=told):
+        prepare(workspace.options(**changes))
+    assert not (workspace.root / ".osmosis").exists()
+
+
+def test_a_run_that_is_complete_needs_no_model(workspace: Workspace) -> None:
+    begin(workspace, *(record(row_index, run) for row_index in range(5) for run in range(2)))
+    manifest = workspace.run_dir() / "manifest.json"
+    kept = json.loads(manifest.read_text("utf-8"))
+    kept["inputs"].pop("endpoint", None)
+    manifest.write_text(json.dumps(kept))
+    assert prepared(workspace, api_base="htp://x").counts.pending == 0
+    (workspace.run_dir() / "events.jsonl").write_bytes(b"")
+    with pytest.raises(EndpointError):
+        prepare(workspace.options(api_base="htp://x"))
+    assert lock_holder(workspace.run_dir().parent, "r") is None
+
+
+def test_uv_that_a_project_needs_is_asked_for_before_anything_starts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("osmosis_runner.uv_project.sysconfig.get_path", lambda _: "/nonexistent")
+    (workspace.root / "rollouts/t/pyproject.toml").write_text("[project]\n")
+    with pytest.raises(LaunchError, match="pip install uv"):
+        prepare(workspace.options())
+    prepared(workspace, rollout_command=("node", "main.js"))
+    prepared(workspace, rollout_url="http://127.0.0.1:9")
 
 
 def test_nothing_but_a_lock_file_is_created_and_that_only_while_it_is_held(workspace: Workspace) -> None:
@@ -147,13 +191,22 @@ def test_a_run_recorded_before_endpoints_were_goes_on(workspace: Workspace) -> N
     assert prepared(workspace, api_base="http://127.0.0.1:10/v1").earlier is not None
 
 
-def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(workspace: Workspace) -> None:
+def test_an_interpreter_is_found_before_anything_is_started_unless_uv_finds_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.root / "uv").touch(0o755)
+    monkeypatch.setenv("PATH", str(workspace.root), prepend=os.pathsep)
     assert prepared(workspace).checked.python is None
     assert prepared(workspace, python=sys.executable).checked.python == sys.executable
     with pytest.raises(LaunchError, match=r"no Python 3\.99 is installed"):
         prepare(workspace.options(python="3.99"))
     (workspace.root / "rollouts/t/pyproject.toml").touch()
     assert prepared(workspace, python="3.99").checked.python == "3.99"
+    assert prepared(workspace, python=sys.executable).checked.python == sys.executable
+    with pytest.raises(LaunchError, match="does not answer as a Python does"):
+        prepare(workspace.options(python="/bin/false"))
+    # uv takes the folder of an environment too.
+    assert prepared(workspace, python=str(workspace.root)).checked.python == str(workspace.root)
 
 
 def test_without_a_name_one_is_made_up(workspace: Workspace) -> None:

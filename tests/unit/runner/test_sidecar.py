@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import psutil
 import pytest
 
 from mock_provider import MockProvider
@@ -165,3 +166,13 @@ def test_a_dead_bridge_is_replaced_by_one_that_goes_on_with_its_ledger(tmp_path:
 def test_a_bridge_that_nobody_can_start_again_has_failed() -> None:
     with pytest.raises(SidecarError, match="exited with code 1"):
         asyncio.run(faked(FakeChild(), ScriptedTransport([])).restart())
+
+
+def test_a_bridge_is_told_how_many_calls_it_lets_through_at_a_time(tmp_path: Path) -> None:
+    with MockProvider() as provider:
+
+        async def check(sidecar: Sidecar) -> None:
+            said = " ".join(psutil.Process(sidecar.child.pid).cmdline())
+            assert "--max-upstream-connections 4000" in said
+
+        with_sidecar(spec(tmp_path, provider.url, calls=4000), check)

@@ -120,6 +120,54 @@ def test_an_environment_that_cannot_be_made_is_explained_in_uvs_words(
         sync(tmp_path)
 
 
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A program first on PATH that is called like the interpreter running us, and fails."""
+    path = tmp_path / "shims" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\necho 'shim: not switched on' >&2\nexit 127\n")
+    path.chmod(0o755)
+    return path
+
+
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def test_where_uv_gives_up_at_a_stand_in_the_next_interpreter_that_answers_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Path
+) -> None:
+    uv = FakeUv(
+        tmp_path,
+        monkeypatch,
+        **{
+            f"sync --python {VERSION} --": ("error: Failed to inspect", 2),
+            "python find": ("error", 2),
+            "sync --python /": ("", 0),
+        },
+    )
+    said = sync(tmp_path, {"PATH": f"{stand_in.parent}:/usr/bin"}, VERSION)
+    assert f"asked in vain: {stand_in} (exit code 127: shim: not switched on)" in said[-1]
+    assert uv.calls()[-1].startswith(f"sync --python {sys.executable} --project .")
+
+
+def test_where_none_will_do_it_is_told_which_were_asked_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Path
+) -> None:
+    unsuitable = "error: The interpreter is incompatible with the project requirement"
+    FakeUv(tmp_path, monkeypatch, sync=(unsuitable, 2), python_find=("error", 2), python_list=("", 0))
+    with pytest.raises(LaunchError) as caught:
+        sync(tmp_path, {"PATH": str(stand_in.parent)})
+    assert f"asked in vain: {stand_in} (exit code 127: shim: not switched on)" in str(caught.value)
+
+
+def test_an_environment_that_fails_with_the_next_interpreter_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Path
+) -> None:
+    FakeUv(tmp_path, monkeypatch, sync=("error: zzz was not found", 2), python_find=("error", 2))
+    with pytest.raises(LaunchError, match=r"could not be made with .*: zzz was not found"):
+        sync(tmp_path, {"PATH": str(stand_in.parent)}, VERSION)
+
+
 def test_uv_that_cannot_be_started_or_does_not_end_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,17 @@ def test_it_is_said_after_a_while_and_then_each_time_it_lasted_twice_as_long() -
     assert said == [f"still syncing ({seconds} s of at most 900 s)" for seconds in (5, 10, 20, 40)]
 
 
+def test_what_should_be_over_sooner_is_told_sooner() -> None:
+    said: list[str] = []
+
+    async def main() -> None:
+        with waiting(said.append, "ending", 5.0, after_s=1.0):
+            await asyncio.sleep(3)
+
+    run_in_virtual_time(main())
+    assert said == [f"still ending ({seconds} s of at most 5 s)" for seconds in (1, 2)]
+
+
 def test_what_is_over_quickly_is_not_told_even_when_it_fails() -> None:
     said: list[str] = []
 

@@ -33,6 +33,17 @@ class W(AgentWorkflow):
 serve(W)
 """
 
+PLAIN_ENTRYPOINT = """
+import atexit, time
+from osmosis_runner.rollout import AgentWorkflow, serve
+class W(AgentWorkflow):
+    def run(self, ctx):
+        time.sleep((ctx.metadata or {}).get("s", 0))
+        return [{"role": "assistant", "content": "done"}]
+atexit.register(print, "ended by itself", flush=True)
+serve(W)
+"""
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -63,8 +74,8 @@ class Running:
 
 
 @contextmanager
-def host(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "main.py").write_text(ENTRYPOINT)
+def host(tmp_path: Path, entrypoint: str = ENTRYPOINT) -> Iterator[Running]:
+    (tmp_path / "main.py").write_text(entrypoint)
     port = free_port()
     environ = {
         **os.environ,
@@ -122,6 +133,31 @@ def test_a_rollout_that_is_broken_into_has_a_result_however_long_that_takes_to_m
         assert result["status"] == "cancelled"
         assert len(result["sample"]["messages"]) == 100_000
         assert running.ask("GET", "/health")[1]["lifecycle"]["active_rollouts"] == 0
+
+
+def test_a_thread_that_cannot_be_stopped_is_named_and_does_not_hold_the_process(tmp_path: Path) -> None:
+    with host(tmp_path, PLAIN_ENTRYPOINT) as running:
+        fields = {"row_index": 3, "run_index": 1}
+        lease = running.admit("r1", metadata={"s": 60}, extra_fields=fields)
+        time.sleep(0.3)
+        running.ask("POST", "/rollout/cancel", {"ids": ["r1"]})
+        _, result = running.ask("GET", "/rollout/r1/result?wait=terminal", **lease)
+        assert result["status"] == "cancelled"
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+        assert running.process.stderr is not None
+        assert "[row 3 run 1] does not stop at main.py:6 in run" in running.process.stderr.read()
+
+
+def test_a_thread_that_ends_a_moment_later_is_waited_for(tmp_path: Path) -> None:
+    with host(tmp_path, PLAIN_ENTRYPOINT) as running:
+        running.admit("r1", metadata={"s": 0.7})
+        time.sleep(0.3)
+        running.ask("POST", "/rollout/cancel", {"ids": ["r1"]})
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+        assert running.process.stderr is not None
+        assert "does not stop" not in running.process.stderr.read()
 
 
 def test_it_stops_at_once_when_idle_and_at_the_second_signal_when_not(tmp_path: Path) -> None:

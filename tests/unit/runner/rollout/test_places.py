@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
 
 from osmosis_runner.rollout import places
 from osmosis_runner.rollout.agent import GraderContext
-from osmosis_runner.rollout.places import author_traceback, is_library, named_place, raised_at
+from osmosis_runner.rollout.places import author_traceback, is_library, named_place, raised_at, standing_at
 
 
 def caught(function: Any) -> BaseException:
@@ -91,3 +92,14 @@ def test_what_is_installed_is_no_code_of_the_authors(path: str, library: bool) -
 
 def test_a_place_is_the_files_name_line_and_function() -> None:
     assert named_place("/a/b/main.py", 8, "run") == "main.py:8 in run"
+
+
+def test_where_code_stands_is_its_innermost_line_of_no_library() -> None:
+    found: list[str] = []
+
+    def look() -> None:
+        found.append(standing_at(sys._getframe()))
+
+    json.loads("1", parse_int=lambda _: look())
+    assert found == [f"test_places.py:{look.__code__.co_firstlineno + 1} in look"]
+    assert standing_at(None) == "an unknown place"
