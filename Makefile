@@ -63,7 +63,7 @@ conformance-peers: $(VENV)/.ready-dev | $(UV) ## hold other proxies to them as w
 
 .PHONY: interop
 interop: $(VENV)/.ready-dev | $(UV) ## run rollouts of the real osmosis-ai, and ours under its supervisor
-	$(BIN)/python -m pytest -q -m interop tests/interop $(ARGS)
+	$(BIN)/python -m pytest -q -m interop tests/interop $(or $(ARGS),-n logical --maxprocesses 2 --dist loadgroup)
 
 .PHONY: faults
 faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k
