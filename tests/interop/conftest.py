@@ -29,12 +29,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "interop: runs the real osmosis-ai; needs the package index")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # Once all are collected is too late: by then xdist has looked.
+    item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mine = [item for item in items if HERE in item.path.parents]
     for item in mine:
         item.add_marker("interop")
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
     if "interop" not in str(config.getoption("-m")):
         config.hook.pytest_deselected(items=mine)
         items[:] = [item for item in items if item not in mine]
