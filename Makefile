@@ -32,6 +32,10 @@ sync = '$(UV)' sync --offline --quiet $(1) 2>/dev/null || '$(UV)' sync $(1)
 LOCKED = --locked --python $(BASE_PYTHON)
 SOURCES := bridge runner cli
 CODE := $(wildcard $(SOURCES) scripts benchmarks rollouts tests)
+# The whole suite runs on each core, up to four, a file at a time and in the order of the files: those that come last
+# are short, so that no core is left alone with a long one. With ARGS it is a few tests as a rule, and one process
+# begins sooner than several.
+ON_EACH_CORE := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A recipe line for each target that has a description after two hashes, in the order of this file.
 .PHONY: help
@@ -47,7 +51,7 @@ quickstart: $(VENV)/.ready-run ## set up, then evaluate the quickstart agent on 
 
 .PHONY: test
 test: $(VENV)/.ready-dev ## run the tests (ARGS="-k name" hands options to pytest)
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q $(or $(ARGS),$(ON_EACH_CORE))
 
 .PHONY: conformance
 conformance: $(VENV)/.ready-dev ## hold the bridge to every scripted exchange
@@ -59,7 +63,7 @@ conformance-peers: $(VENV)/.ready-dev | $(UV) ## hold other proxies to them as w
 
 .PHONY: interop
 interop: $(VENV)/.ready-dev | $(UV) ## run rollouts of the real osmosis-ai, and ours under its supervisor
-	$(BIN)/python -m pytest -q -m interop tests/interop $(ARGS)
+	$(BIN)/python -m pytest -q -m interop tests/interop $(or $(ARGS),-n logical --maxprocesses 2 --dist loadgroup)
 
 .PHONY: faults
 faults: $(VENV)/.ready-dev ## break the k-th read, write and connect, for every k

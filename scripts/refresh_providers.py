@@ -25,6 +25,7 @@ import os
 import re
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ class Recorder:
     looked_up: dict[str, None] = field(default_factory=dict[str, None])
 
     def install(self) -> None:
-        """Take over httpx, sockets and `os.environ` for the rest of this process."""
+        """Take over httpx, sockets, sleeping and `os.environ` for the rest of this process."""
 
         def answer(_: object, request: httpx.Request) -> httpx.Response:
             headers = {name.lower(): value for name, value in request.headers.items()}
@@ -143,10 +144,14 @@ class Recorder:
         def refuse(*_: object, **__: object) -> None:
             raise OSError("the probe opens no sockets")
 
+        def go_on(_: float) -> None:
+            """Whoever tries again after a while, as Google's sign-in does, is refused again."""
+
         replace(httpx.HTTPTransport, "handle_request", answer)
         replace(socket.socket, "connect", refuse)
         replace(socket.socket, "connect_ex", refuse)
         replace(socket, "getaddrinfo", refuse)
+        replace(time, "sleep", go_on)
         self._watch_environment()
 
     def _watch_environment(self) -> None:

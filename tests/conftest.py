@@ -1,9 +1,12 @@
-"""What every test shares: no address but this machine's is reached, and Hypothesis searches without a clock."""
+"""What every test shares: no address but this machine's is reached, Hypothesis searches without a clock, and signals
+mean what they mean in a terminal.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 import sys
 
@@ -14,6 +17,11 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+# Who is started in the background (`nohup`, `&` in a script) ignores these, and so does every process it starts; tests
+# send them to processes of their own.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _NAMES_OF_THIS_MACHINE = frozenset({"", "localhost", "testserver"})
 _PLACE_OF_HOST = {"socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0}

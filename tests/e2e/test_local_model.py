@@ -55,7 +55,9 @@ def model() -> Iterator[LocalModel]:
 @pytest.fixture
 def client(model: LocalModel) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {model.api_key}"}
-    with httpx.Client(base_url=model.base_url, headers=headers, timeout=60) as client:
+    # The server ends kept connections when it likes, and this client would take that for no answer.
+    fresh = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(base_url=model.base_url, headers=headers, timeout=60, limits=fresh) as client:
         yield client
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import secrets
 import signal
 import subprocess
 import time
@@ -519,9 +520,10 @@ def read(path: Path) -> str:
 
 
 def test_the_mark_is_in_the_environment_of_what_is_started() -> None:
-    sleeper = subprocess.Popen(["sleep", "30"], env={**os.environ, MARK_VARIABLE: "test-mark-1"})
+    mark = secrets.token_hex(16)
+    sleeper = subprocess.Popen(["sleep", "30"], env={**os.environ, MARK_VARIABLE: mark})
     try:
-        eventually(lambda: marked("test-mark-1") == [sleeper.pid])
+        eventually(lambda: marked(mark) == [sleeper.pid])
     finally:
         sleeper.kill()
         sleeper.wait()

@@ -15,8 +15,23 @@ from tool_provider import ToolProvider
 HERE = Path(__file__).parent
 
 
+def group_of(item: pytest.Item) -> str:
+    """Which of two groups, about as long as each other, a test runs in; `make interop` runs them side by side.
+
+    Tests of one rollout stand in one group: the first of them makes its environment, in the workspace that all share.
+    """
+    callspec = getattr(item, "callspec", None)
+    agents = callspec is not None and callspec.params.get("rollout") == "openai-agents"
+    return "second" if agents or item.path.stem == "test_supervisor_of_osmosis_ai" else "first"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "interop: runs the real osmosis-ai; needs the package index")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # Once all are collected is too late: by then xdist has looked.
+    item.add_marker(pytest.mark.xdist_group(group_of(item)))
 
 
 @pytest.hookimpl(tryfirst=True)

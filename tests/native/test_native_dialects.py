@@ -32,6 +32,7 @@ TOOLS = [
     }
 ]
 HI = {"role": "user", "content": "hi"}
+NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +43,20 @@ def providers() -> Iterator[NativeProviders]:
 
 @pytest.fixture(scope="module")
 def lanes(providers: NativeProviders) -> Iterator[httpx.Client]:
-    url = providers.url
-    with native_lanes(
-        {
-            "anthropic": ("anthropic/claude-sonnet-4-5", url),
-            "gemini": ("gemini/gemini-2.5-flash", url),
-            "converse": ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", url),
-            "cohere": ("cohere/command-a-03-2025", f"{url}/v2/chat"),
-            "ollama": ("ollama_chat/llama3", url),
-            "openai": ("openai/gpt-4o", f"{url}/v1"),
-            "azure": ("azure/gpt-4o", url),
-            "mistral": ("mistral/mistral-large-latest", f"{url}/v1"),
-        }
-    ) as client:
+    """A lane for each dialect, and as `NAME-nowhere` one whose provider is not there."""
+    lanes = {
+        "anthropic": ("anthropic/claude-sonnet-4-5", ""),
+        "gemini": ("gemini/gemini-2.5-flash", ""),
+        "converse": ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", ""),
+        "cohere": ("cohere/command-a-03-2025", "/v2/chat"),
+        "ollama": ("ollama_chat/llama3", ""),
+        "openai": ("openai/gpt-4o", "/v1"),
+        "azure": ("azure/gpt-4o", ""),
+        "mistral": ("mistral/mistral-large-latest", "/v1"),
+    }
+    served = {name: (model, f"{providers.url}{path}") for name, (model, path) in lanes.items()}
+    nowhere = {f"{name}-nowhere": (model, f"{NOWHERE}{path}") for name, (model, path) in lanes.items()}
+    with native_lanes(served | nowhere) as client:
         yield client
 
 
@@ -271,21 +273,12 @@ def test_an_error_within_a_stream_is_told_in_the_provider_s_words(
     assert text_of(events) == "Hello world"
 
 
-def test_a_provider_that_is_not_there_is_said_to_be() -> None:
-    bases = {"cohere": "/v2/chat", "openai": "/v1"}
-    models = {
-        "anthropic": "anthropic/claude-sonnet-4-5", "gemini": "gemini/gemini-2.5-flash", "openai": "openai/gpt-4o",
-        "converse": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "cohere": "cohere/command-a-03-2025",
-        "ollama": "ollama_chat/llama3",
-    }  # fmt: skip
-    with native_lanes(
-        {name: (model, "http://127.0.0.1:9" + bases.get(name, "")) for name, model in models.items()}
-    ) as nowhere:
-        for name in models:
-            for streamed in (False, True):
-                reply = ask(nowhere, name, stream=streamed)
-                assert reply.status_code == 502, reply.text
-                assert reply.json()["error"]["code"] == "upstream_unreachable", (name, streamed)
+def test_a_provider_that_is_not_there_is_said_to_be(lanes: httpx.Client) -> None:
+    for name in ("anthropic", "gemini", "openai", "converse", "cohere", "ollama"):
+        for streamed in (False, True):
+            reply = ask(lanes, f"{name}-nowhere", stream=streamed)
+            assert reply.status_code == 502, reply.text
+            assert reply.json()["error"]["code"] == "upstream_unreachable", (name, streamed)
 
 
 def test_a_field_that_cannot_be_placed_is_refused_by_name_and_nothing_is_sent(

@@ -5,6 +5,7 @@ It lies in `.cache/interop`, so that environments and lock files made once are t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -28,15 +29,24 @@ NEWEST = "2026-11-20T00:00:00Z"
 
 
 def lay_workspace() -> Path:
-    """Bring the workspace up to date with the sources of the tests."""
+    """Bring the workspace up to date with the sources of the tests.
+
+    Several processes of one run of the tests do so: the first writes, the others find nothing to write, and leave alone
+    what its rollouts are reading.
+    """
     workspace = CACHE / "ws"
     for folder in ("configs/training", "data"):
         (workspace / folder).mkdir(parents=True, exist_ok=True)
-    shutil.copytree(SOURCES, workspace, dirs_exist_ok=True)
-    project = workspace / "rollouts" / "ours" / "pyproject.toml"
-    project.write_text(project.read_text().replace('path = "PROJECT"', f"path = {json.dumps(str(ROOT))}"))
-    if not (workspace / ".git").exists():
-        subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for source in (path for path in SOURCES.rglob("*") if path.suffix in (".py", ".toml")):
+            text = source.read_text().replace('path = "PROJECT"', f"path = {json.dumps(str(ROOT))}")
+            place = workspace / source.relative_to(SOURCES)
+            if not place.exists() or place.read_text() != text:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+        if not (workspace / ".git").exists():
+            subprocess.run(["git", "init", "-q", str(workspace)], check=True)
     return workspace
 
 

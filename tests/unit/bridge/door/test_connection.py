@@ -263,7 +263,7 @@ def test_told_to_stop_it_closes_idle_connections_and_answers_what_was_asked(
     class Waits(FakeTransport):
         async def step(self) -> None:
             await super().step()
-            if self.steps == 5:
+            if self.steps == 6:
                 await go.wait()
 
     go = asyncio.Event()

@@ -45,6 +45,7 @@ async def misbehave(mode: str, arg: Any) -> None:
     if mode == "sleep":
         await asyncio.sleep(arg)
     if mode == "stubborn":
+        print("here to stay", flush=True)
         for _ in range(arg):
             try:
                 await asyncio.sleep(1)
