@@ -58,7 +58,6 @@ _ORDINARY_CALL = re.compile(r'"event":"call".*"level":"info"')
 
 SKIP = "--skip-preflight"
 WATCH_EVERY_S = 1.0
-
 STUBBORN_GRACE_S = 1.0
 """For the server to end once its rollouts were told to and did not."""
 ENDING_TOLD_AFTER_S = 1.0

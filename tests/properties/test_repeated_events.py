@@ -64,6 +64,13 @@ def read(stream: ChatStream, pieces: list[bytes]) -> tuple[Any, ...]:
     alias=st.sampled_from(["m", "up/real", "long-alias"]),
 )
 @example([b'data: {"choices":[{"delta":{"content":"a"}}],"model":"up/real"}\n\n'] * 3, 2, True, "m")
+@example(
+    [b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'] * 3
+    + [b'data: {"choices":[{"delta":{}}],"model":"up/real"}\n\n'],
+    3,
+    False,
+    "m",
+)
 def test_the_short_way_and_the_long_one_give_out_the_same(
     events: list[bytes], times: int, joined: bool, alias: str
 ) -> None:

@@ -136,6 +136,7 @@ class ChatStream(Stream):
         if out is None:
             return None
         self._tries = _TRIES
+        self._reading.pass_by()
         return self._redactor.scrub(out)
 
     def _take_other(self, event: Event) -> bytes:

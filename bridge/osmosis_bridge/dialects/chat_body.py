@@ -121,6 +121,11 @@ class Reading:
             self.name(named)
             self._looks = 0 if self._served is not None else self._looks - 1
 
+    def pass_by(self) -> None:
+        """A chunk came that says nothing which an earlier one did not: it is one of the first few all the same."""
+        if self._looks:
+            self._looks -= 1
+
     def _take_choice(self, choice: Choice) -> None:
         index = bytes(choice.index)
         if index == b"null":
