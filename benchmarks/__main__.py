@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import bridge, native_lane, report, runners
-from benchmarks.contestants import DIRECT, NGINX, OURS, Contestant, direct, nginx, ours
+from benchmarks.contestants import ALSO, DIRECT, NGINX, OURS, Contestant, direct, nginx, ours, ours_on
 from benchmarks.contestants import peers as peer_contestants
 from benchmarks.environments import Installer, Unusable
 from benchmarks.limits import Interrupted, alone, limited
@@ -43,7 +43,7 @@ from benchmarks.tools import ToolFailed, find_tools, running_upstream
 PARTS = ("bridge", "streams", "start", "rows", "defaults", "native")
 OVERTIME_S = 180
 INSTALL_S = 900
-MAIN = frozenset({OURS, NGINX, DIRECT})
+MAIN = frozenset({OURS, ALSO, NGINX, DIRECT})
 """They take part in everything."""
 MANY_ROWS = 50_000
 FILES_NEEDED = 12_000
@@ -104,6 +104,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--python", metavar="PATH", help="interpreter for the peers' environments, 3.12 or 3.13"
     )
     parser.add_argument(
+        "--also", metavar="PATH", help="measure our bridge once more, on this Python (its build tells)"
+    )
+    parser.add_argument(
         "--only", action="append", choices=PARTS, help="measure this part only; may be repeated"
     )
     parser.add_argument("--minutes", type=float, help="most minutes the run may take")
@@ -131,7 +134,8 @@ def run(options: argparse.Namespace, form: Form, folder: Path, tell: Callable[[s
         book.note("few files may be open here (ulimit -n): 5,000 streams will lose some")
     others = peer_contestants(installer, book.note)
     their_runners = runners.peers(installer, book.note) if "rows" in options.only else []
-    contestants = [direct(), ours(), *others]
+    mine = [ours()] if options.also is None else [ours(), ours_on(options.also, installer)]
+    contestants = [direct(), *mine, *others]
     describe_contestants(book, contestants, [runners.ours(), *their_runners])
     book.head |= {"tools": tools.describe(), "cores_apart": cores.apart}
     book.head["quiet"] = wait_until_quiet(form.settle_s, tell)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import bodies
-from benchmarks.contestants import BEARER, NGINX, OURS, Contestant, ours
+from benchmarks.contestants import ALSO, BEARER, NGINX, OURS, Contestant, ours
 from benchmarks.processes import watching
 from benchmarks.session import FAILURES, SETTLE_S, OutOfTime, Running, Session, rotated
 from benchmarks.tools import Figures, ToolFailed
@@ -97,7 +97,7 @@ def stream_visit(session: Session, contestant: Contestant, shape: Shape, round_:
             figures["lost"] = figures["streams"] - figures["ok"]
             if pid:
                 figures["kb_per_stream"] = max(0.0, watch.peak_mb - base) * 1e3 / shape.streams
-            if contestant.name == OURS:
+            if contestant.name in (OURS, ALSO):
                 figures["loop_lag_ms"] = 1e3 * _largest_lag_s(running.goal.port)
             return figures
 
@@ -129,6 +129,9 @@ def for_streams(contestant: Contestant, streaming_nginx: Contestant | None) -> C
     """The contestant as it is set up for thousands of streams; ours is given as many upstream connections."""
     if contestant.name == OURS:
         return ours(("--max-upstream-connections", "6000"))
+    if contestant.name == ALSO:
+        wide = ours(("--max-upstream-connections", "6000"), name=ALSO, python=contestant.python)
+        return dataclasses.replace(contestant, launch=wide.launch)
     if contestant.name == NGINX and streaming_nginx is not None:
         return streaming_nginx
     return contestant

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.environments import Installer, Requirement, Unusable, versions_in
@@ -23,8 +23,20 @@ KEY = "sk-provider-key-of-the-benchmark"
 KEY_VARIABLE = "BENCHMARK_PROVIDER_KEY"
 MODEL = "mock-1"
 ROLLOUT = "bench"
+VERSIONED = (
+    "osmosis-bridge",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "msgspec",
+    "orjson",
+    "starlette",
+    "structlog",
+)
 SHIPPED = ("-m", "osmosis_bridge")
 OURS, DIRECT, NGINX, ROLTER = "ours", "direct", "nginx", "rolter"
+ALSO = "ours-also"
+"""Ours once more, on another Python."""
 
 LITELLM = Requirement("litellm", ("litellm[proxy]==1.108.7",), "litellm")
 OSMOSIS_AI = Requirement("osmosis-ai", ("osmosis-ai[eval]==0.3.8",), "osmosis-ai")
@@ -65,17 +77,25 @@ class Contestant:
     most_streams: int = 5000
     """How many streams at once it is asked for; 0 where it does not deliver chunks as they come."""
     ready_s: float = 60.0
+    python: str = sys.executable
+    """The interpreter that ours runs on."""
 
 
-def ours(flags: Sequence[str] = (), *, name: str = OURS, module: Sequence[str] = SHIPPED) -> Contestant:
+def ours(
+    flags: Sequence[str] = (),
+    *,
+    name: str = OURS,
+    module: Sequence[str] = SHIPPED,
+    python: str = sys.executable,
+) -> Contestant:
     """The bridge of this checkout: ledger on disk, redaction, JSON log to a file, metrics, per-rollout bearers.
 
-    `module` starts it otherwise, for what a default costs.
+    `module` starts it otherwise, for what a default costs; `python` is an interpreter that has it installed.
     """
 
     def launch(place: Place) -> Launch:
         command = [
-            *(sys.executable, *module, "serve", "--model", f"openai/{MODEL}"),
+            *(python, *module, "serve", "--model", f"openai/{MODEL}"),
             *("--api-base", f"http://127.0.0.1:{place.upstream}/v1", "--api-key-env", KEY_VARIABLE),
             *("--port", str(place.port), "--log-format", "json"),
             *(
@@ -94,7 +114,19 @@ def ours(flags: Sequence[str] = (), *, name: str = OURS, module: Sequence[str] =
         path=f"/v1/rollouts/{ROLLOUT}/chat/completions",
         model="osmosis-rollout",
         bearer=rollout_bearer(BEARER, ROLLOUT),
+        python=python,
     )
+
+
+def ours_on(python: str, installer: Installer) -> Contestant:
+    """The same in an environment made of another interpreter. Raises `Unusable`."""
+    elsewhere = Requirement(ALSO, (str(HERE.parent),), "osmosis-bridge")
+    # The checkout may have changed since it was last installed from.
+    (elsewhere.home / ".ready").unlink(missing_ok=True)
+    found = replace(installer, may_install=True, python=python).environment(elsewhere)
+    versions = versions_in(found, VERSIONED)
+    title = f"osmosis bridge on Python {versions.get('python', '?')} (--also)"
+    return replace(ours(name=ALSO, python=str(found)), title=title, versions=versions)
 
 
 def launch_of(contestant: Contestant) -> Callable[[Place], Launch]:
@@ -106,17 +138,7 @@ def launch_of(contestant: Contestant) -> Callable[[Place], Launch]:
 
 def versions_of_ours() -> dict[str, str]:
     """What the bridge runs on."""
-    names = (
-        "osmosis-bridge",
-        "uvicorn",
-        "uvloop",
-        "httptools",
-        "msgspec",
-        "orjson",
-        "starlette",
-        "structlog",
-    )
-    found = {name: importlib.metadata.version(name) for name in names}
+    found = {name: importlib.metadata.version(name) for name in VERSIONED}
     return {"python": sys.version.split()[0], **found}
 
 
