@@ -171,8 +171,8 @@ def finished(process: subprocess.Popen[str], within_s: float = 100.0) -> Finishe
     return Finished(process.returncode, out, err)
 
 
-def eventually(holds: Any, within_s: float = 60.0) -> None:
-    """Wait for something to hold."""
+def eventually(holds: Any, within_s: float = 240.0) -> None:
+    """Wait for something to hold; uv may have to make an environment first."""
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it never came to hold"
