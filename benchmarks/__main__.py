@@ -10,6 +10,7 @@ import argparse
 import compileall
 import contextlib
 import itertools
+import os
 import shutil
 import sys
 import time
@@ -267,7 +268,7 @@ def conclude(book: Book, wanted: bool, console: Console) -> None:  # noqa: FBT00
     """Publish what may be published, and say where things are."""
     latest = book.path.with_name("latest.json")
     latest.write_bytes(book.path.read_bytes())
-    console.print(f"raw observations: {book.path.relative_to(HERE.parent)}", markup=False)
+    console.print(f"raw observations: {os.path.relpath(book.path)}", markup=False)
     if not wanted:
         console.print(
             f"{report.PAGE.name} was left as it is: not asked for, or not all was measured", markup=False

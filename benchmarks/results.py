@@ -62,7 +62,8 @@ class Book:
         self.save()
 
     def note(self, text: str) -> None:
-        """Keep a note, once."""
+        """Keep a note, once; it is published, so it names no folder of this machine."""
+        text = text.replace(f"{HERE.parent}/", "")
         if text not in self.notes:
             self.notes.append(text)
             self.save()

@@ -285,11 +285,12 @@ def _run(session: Session, runner: Runner, count: int, round_: int) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
     stats = session.upstream.stats()
-    words = started.last_words()
+    # Who came to its end says what became of the rows, at length.
+    words = f": {started.last_words()}" if status else ""
     shutil.rmtree(folder, ignore_errors=True)
     if status != 0 or stats["rows"] < count:
         raise Unusable(
-            f"ended with {status} after {stats['rows']:.0f} of {count} rows and {seconds:.0f} s: {words}"
+            f"ended with {status} after {stats['rows']:.0f} of {count} rows and {seconds:.0f} s{words}"
         )
     figures = row_figures(stats, count, started.at, seconds, watch, max(spent, watch.tree_cpu_s))
     if runner.name != WARM_UP:
