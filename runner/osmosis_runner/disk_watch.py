@@ -14,7 +14,7 @@ from osmosis_runner.errors import StorageError
 from osmosis_runner.faults import LedgerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from osmosis_runner.events import Observer
     from osmosis_runner.runlog import RunLog
@@ -40,38 +40,36 @@ class DiskWatch:
 
     async def patiently(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do it, once more after each delay while the disk fails it."""
+        delays = iter(self._delays)
+        waits = False
         try:
-            return await work()
-        except (LedgerUnavailable, StorageError) as error:
-            trouble = error
-            if not self._may_pass(error):
-                raise
-        self._begin(trouble.message)
-        try:
-            return await self._again(work, trouble)
+            while True:
+                try:
+                    return await work()
+                except (LedgerUnavailable, StorageError) as error:
+                    delay = self._delay(delays, error)
+                    waits = waits or self._begin(error.message)
+                await self._pause(delay)
         finally:
-            self.waiting -= 1
+            self.waiting -= waits
 
-    async def _again(
-        self, work: Callable[[], Awaitable[Result]], trouble: LedgerUnavailable | StorageError
-    ) -> Result:
-        for delay in self._delays:
-            await self._pause(delay)
-            try:
-                return await work()
-            except (LedgerUnavailable, StorageError) as error:
-                trouble = error
-                if not self._may_pass(error):
-                    break
-        raise trouble
+    def _delay(self, delays: Iterator[float], error: LedgerUnavailable | StorageError) -> float:
+        """The next delay; raises the error where there is none, or where waiting does not help."""
+        delay = next(delays, None)
+        if delay is None or not self._may_pass(error):
+            raise error
+        return delay
 
-    def _begin(self, trouble: str) -> None:
+    def _begin(self, trouble: str) -> bool:
+        """Count one that waits, and say so of the first; true, since one waits now."""
         self.waiting += 1
-        if self.waiting > 1:
-            return
-        text = f"nothing new starts for up to {sum(self._delays):g} s, until records can be kept: {trouble}"
-        self._observer.stage(text)
-        self._log.warning("disk", text)
+        if self.waiting == 1:
+            text = (
+                f"nothing new starts for up to {sum(self._delays):g} s, until records can be kept: {trouble}"
+            )
+            self._observer.stage(text)
+            self._log.warning("disk", text)
+        return True
 
     async def _pause(self, delay: float) -> None:
         try:
