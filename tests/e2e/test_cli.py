@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -329,6 +330,26 @@ def test_a_run_from_the_command_to_its_files(tmp_path: Path, provider: MockProvi
     assert KEY not in done.stdout + done.stderr + shown.stdout
 
 
+@contextmanager
+def running(folder: Path, provider: MockProvider, done: int) -> Generator[subprocess.Popen[str]]:
+    """A real run in a workspace, once so many items are recorded."""
+    journal = folder / ".osmosis" / "evals" / "r" / "events.jsonl"
+    with subprocess.Popen(
+        [*REAL, *real_run(provider)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(PROVIDER_KEY=KEY),
+    ) as process:
+        deadline = time.monotonic() + WAIT
+        while not journal.exists() or journal.read_bytes().count(b"\n") < done:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        yield process
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -337,20 +358,7 @@ def test_a_signal_ends_a_run_with_its_code_and_the_run_goes_on_later(
 ) -> None:
     rows = [row("1"), row("2"), row("3", mode="sleep", arg=60.0)]
     make_workspace(tmp_path, provider.url, rows)
-    journal = tmp_path / ".osmosis" / "evals" / "r" / "events.jsonl"
-    with subprocess.Popen(
-        [*REAL, *real_run(provider)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(PROVIDER_KEY=KEY),
-    ) as process:
-        deadline = time.monotonic() + WAIT
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
-            assert time.monotonic() < deadline
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
+    with running(tmp_path, provider, done=2) as process:
         process.send_signal(number)
         stdout, _ = process.communicate(timeout=WAIT)
     assert process.returncode == code
@@ -364,20 +372,7 @@ def test_a_second_signal_ends_a_run_at_once_with_the_code_of_the_first(
     tmp_path: Path, provider: MockProvider
 ) -> None:
     make_workspace(tmp_path, provider.url, [row("1"), row("2", mode="stubborn", arg=60.0)])
-    journal = tmp_path / ".osmosis" / "evals" / "r" / "events.jsonl"
-    with subprocess.Popen(
-        [*REAL, *real_run(provider)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(PROVIDER_KEY=KEY),
-    ) as process:
-        deadline = time.monotonic() + WAIT
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 1:
-            assert time.monotonic() < deadline
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
+    with running(tmp_path, provider, done=1) as process:
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
