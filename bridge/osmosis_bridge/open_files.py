@@ -2,10 +2,15 @@
 
 The soft limit of a shell is often 1,024, which nobody chose; the hard one is what the machine allows. Children inherit
 both.
+
+Linux keeps a table of a process's open files that doubles when it is full, and a process with threads stands still for
+10 to 20 ms each time (`expand_fdtable` waits for `synchronize_rcu`); so room is made at once, while there are none.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import resource
 from contextlib import suppress
 from typing import Final
@@ -50,10 +55,18 @@ def for_connections(most: int) -> int:
 def raise_open_files(wanted: int) -> OpenFiles:
     """Let this process have as many open files as are wanted, or as many as it may; never fewer than it had."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return OpenFiles(wanted, None if soft == resource.RLIM_INFINITY else soft)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    # A system may know a lower limit than the one it tells.
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return OpenFiles(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # A system may know a lower limit than the one it tells.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = OpenFiles(wanted, None if soft == resource.RLIM_INFINITY else soft)
+    _make_room(files.allowed if files.short and files.allowed else wanted)
+    return files
+
+
+def _make_room(count: int) -> None:
+    """Have the table made as large as so many open files need."""
+    with suppress(OSError), open(os.devnull, "rb") as file:
+        os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))

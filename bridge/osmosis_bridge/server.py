@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import os
 import re
 import signal
@@ -28,6 +27,7 @@ import uvloop
 from osmosis_bridge.accounts import Accounts
 from osmosis_bridge.app import BridgeApp, Gate, local_hosts
 from osmosis_bridge.asgi import App, Receive, Scope, Send
+from osmosis_bridge.collector import Collector
 from osmosis_bridge.config import BridgeConfig, ConfigError
 from osmosis_bridge.door.connection import Door
 from osmosis_bridge.ledger import FileLedger, NoLedger
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 _SECRET_NAME = re.compile(r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 _URL_NAMES = ("_proxy", "_api_base", "_base_url")
 _BACKLOG = 4096
-_GC_THRESHOLDS = (20_000, 20, 50)
 _KEPT_BLOCK = 16 * 1024 * 1024
 _ROUTES = "osmosis_bridge.routes"
 _ROUTES_AFTER_S = 0.5
@@ -133,13 +132,15 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
     metrics = Metrics(bridge, transport)
     rest = _Later(lambda: _routes(bridge, gate, metrics))
     app = BridgeApp(bridge, gate, rest, config.max_body_mb * 1024 * 1024)
-    server = _Server(_server_config(app, config), lambda: _announce(config, listener, log))
+    collector = Collector(lambda: bridge.in_flight)
+    server = _Server(_server_config(app, config), collector, lambda: _announce(config, listener, log))
     metrics.watch_loop()
     try:
         await server.serve(sockets=[listener])
         await _last_records(bridge)
     finally:
         metrics.stop()
+        collector.stop()
         await transport.close()
         await ledger.close()
     log.info("stopped", calls=bridge.accounts.whole.calls)
@@ -265,16 +266,14 @@ class _Later:
 class _Server(uvicorn.Server):
     """Ends with exit code 0 on the first SIGTERM or SIGINT; the second does not wait for calls."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, collector: Collector, ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._collector = collector
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What was made so far stays for good, and calls leave next to no cycles: the collector need not look often.
-        # Nor at this moment: next to nothing of it is garbage, and looking would take a twentieth of the start.
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
+        self._collector.start()
         # glibc hands the end of its heap back with every large body that goes, to have it faulted in again by the next,
         # until it has seen a block as large as this one come and go.
         bytearray(_KEPT_BLOCK)

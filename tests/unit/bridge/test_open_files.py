@@ -3,6 +3,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,10 +38,21 @@ def test_a_limit_is_raised_to_what_is_wanted_within_the_systems_and_never_lowere
     assert done.stdout.strip() == told
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells")
+@pytest.mark.parametrize(("limit", "wanted", "room"), [(4096, 4000, 4096), (2048, 4000, 2048)])
+def test_room_for_them_is_made_at_once(limit: int, wanted: int, room: int) -> None:
+    shown = 'print(open("/proc/self/status").read().partition("FDSize:")[2].split()[0])'
+    arguments = [str(number) for number in (limit, limit, wanted)]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + shown, *arguments], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout.split()[-1]) >= room
+
+
 def test_without_a_limit_nothing_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    files = raise_open_files(10**9)
-    assert files == OpenFiles(10**9, None)
+    files = raise_open_files(2000)
+    assert files == OpenFiles(2000, None)
     assert not files.short
 
 
