@@ -1,9 +1,10 @@
-"""When Python looks for garbage: never on account of calls that are merely being served.
+"""When Python looks for garbage: never on account of connections that are merely open.
 
 The collector looks when more objects were made than went since it last looked, and looks at all of them while
-everything waits: 4 to 8 ms for 20,000. Calls that end leave next to nothing to it, but those that are open count as
-new, some 80 objects each, so that while thousands of streams begin it looks again and again and finds nothing. So the
-bound moves with the calls in flight, and what is beyond it is likely to be garbage.
+everything waits: 4 to 8 ms for 20,000. Calls that end leave next to nothing to it, but what is open counts as new: some
+80 objects for a stream and its two connections, 40 for two that idle. So while thousands of streams begin it looks
+again and again and finds nothing, and once more when they have ended. Hence its bound moves with the connections, and
+what is beyond it is likely to be garbage.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from collections.abc import Callable
 from typing import Final
 
 AT_REST: Final = 20_000
-"""New objects beside those of calls, beyond which the collector looks."""
-EACH_CALL: Final = 120
-SOON: Final = 256
-"""Calls that may begin before the bound is moved next."""
+"""New objects beside those of connections, beyond which the collector looks."""
+EACH: Final = 60
+SOON: Final = 512
+"""Connections that may open before the bound is moved next."""
 LOOK_S: Final = 0.25
 _OLDER: Final = (20, 50)
 
 
 class Collector:
-    """Moves the collector's bound with the number of calls in flight."""
+    """Moves the collector's bound with the number of connections, clients' and upstream's together."""
 
-    def __init__(self, in_flight: Callable[[], int]) -> None:
-        self._in_flight = in_flight
+    def __init__(self, connections: Callable[[], int]) -> None:
+        self._connections = connections
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -41,5 +42,5 @@ class Collector:
             self._timer.cancel()
 
     def _follow(self) -> None:
-        gc.set_threshold(AT_REST + EACH_CALL * (self._in_flight() + SOON), *_OLDER)
+        gc.set_threshold(AT_REST + EACH * (self._connections() + SOON), *_OLDER)
         self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._follow)

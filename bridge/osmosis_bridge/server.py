@@ -132,15 +132,13 @@ async def _serve(config: BridgeConfig, route: Route, address: _Address, listener
     metrics = Metrics(bridge, transport)
     rest = _Later(lambda: _routes(bridge, gate, metrics))
     app = BridgeApp(bridge, gate, rest, config.max_body_mb * 1024 * 1024)
-    collector = Collector(lambda: bridge.in_flight)
-    server = _Server(_server_config(app, config), collector, lambda: _announce(config, listener, log))
+    server = _Server(_server_config(app, config), transport, lambda: _announce(config, listener, log))
     metrics.watch_loop()
     try:
         await server.serve(sockets=[listener])
         await _last_records(bridge)
     finally:
         metrics.stop()
-        collector.stop()
         await transport.close()
         await ledger.close()
     log.info("stopped", calls=bridge.accounts.whole.calls)
@@ -266,9 +264,9 @@ class _Later:
 class _Server(uvicorn.Server):
     """Ends with exit code 0 on the first SIGTERM or SIGINT; the second does not wait for calls."""
 
-    def __init__(self, config: uvicorn.Config, collector: Collector, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, transport: HttpTransport, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._collector = collector
+        self._collector = Collector(lambda: len(self.server_state.connections) + transport.open_connections)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -284,6 +282,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
+        self._collector.stop()
         if self.force_exit:
             # uvicorn stops waiting and leaves the tasks; cancelled, each call records itself as such.
             for task in tuple(self.server_state.tasks):

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from osmosis_bridge.collector import AT_REST, EACH_CALL, LOOK_S, SOON, Collector
+from osmosis_bridge.collector import AT_REST, EACH, LOOK_S, SOON, Collector
 
 
 @pytest.fixture(autouse=True)
@@ -17,24 +17,24 @@ def as_before() -> Generator[None]:
     gc.set_threshold(*bound)
 
 
-def bound_at(in_flight: int) -> int:
-    return AT_REST + EACH_CALL * (in_flight + SOON)
+def bound_at(connections: int) -> int:
+    return AT_REST + EACH * (connections + SOON)
 
 
-def test_the_bound_moves_with_the_calls_in_flight_until_it_is_stopped() -> None:
-    in_flight = 0
+def test_the_bound_moves_with_the_connections_until_it_is_stopped() -> None:
+    connections = 0
 
     async def main() -> list[int]:
-        nonlocal in_flight
-        collector = Collector(lambda: in_flight)
+        nonlocal connections
+        collector = Collector(lambda: connections)
         collector.stop()
         collector.start()
         seen = [gc.get_threshold()[0]]
-        for in_flight in (5000, 3):
+        for connections in (5000, 3):
             await asyncio.sleep(LOOK_S * 1.5)
             seen.append(gc.get_threshold()[0])
         collector.stop()
-        in_flight = 7000
+        connections = 7000
         await asyncio.sleep(LOOK_S * 1.5)
         return [*seen, gc.get_threshold()[0]]
 
