@@ -12,7 +12,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import orjson
@@ -40,6 +40,8 @@ with _without("rich"):
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+    _Line = Callable[[WrappedLogger, str, EventDict], str]
 
 _NOISY = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
 
@@ -93,36 +95,39 @@ class _Logger(_Filtering):
         fields["event"] = event
         # One processor, as `open_log` has it, and nothing bound: no copy, no search for the method to call.
         (line,) = self._processors
-        self._logger.info(line(self._logger, "info", fields))
+        self._logger.later(line, fields)
 
 
 class _Lines:
     """Writes lines, as long as there is somebody to read them.
 
-    What is only information waits for the end of this turn of the event loop and is written with the rest of the turn.
+    What is only information waits until the replies of this turn of the event loop have left, and is made into lines
+    and written with the rest of the turn.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._waiting: list[str] = []
+        self._waiting: list[tuple[_Line, EventDict]] = []
 
     def msg(self, message: str) -> None:
-        """Write a line now."""
-        self._waiting.append(message)
-        self._write()
+        """Write a line now, after those that wait."""
+        self._write(message)
 
-    def info(self, message: str) -> None:
-        """Write a line at the end of this turn of the event loop."""
+    def later(self, line: _Line, event: EventDict) -> None:
+        """Write what `line` makes of an event after this turn of the event loop, at once where there is none."""
         if not self._waiting:
             try:
-                asyncio.get_running_loop().call_soon(self._write)
+                loop = asyncio.get_running_loop()
             except RuntimeError:
-                self.msg(message)
+                self._write(line(self, "info", event))
                 return
-        self._waiting.append(message)
+            # What is sent at this turn's end may have been asked for after this: a turn more, and it is out.
+            loop.call_soon(loop.call_soon, self._write)
+        self._waiting.append((line, event))
 
-    def _write(self) -> None:
-        lines, self._waiting = self._waiting, []
+    def _write(self, *further: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        lines = [*[line(self, "info", event) for line, event in waiting], *further]
         if not lines:
             return
         # Closed, full or gone: there is no other place to say so.
@@ -130,8 +135,7 @@ class _Lines:
             self._stream.write("\n".join(lines) + "\n")
             self._stream.flush()
 
-    debug = info
-    warning = error = critical = msg
+    debug = info = warning = error = critical = msg
 
 
 class _Forward(logging.Handler):

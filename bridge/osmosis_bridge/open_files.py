@@ -13,6 +13,7 @@ import fcntl
 import os
 import resource
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -68,5 +69,5 @@ def raise_open_files(wanted: int) -> OpenFiles:
 
 def _make_room(count: int) -> None:
     """Have the table made as large as so many open files need."""
-    with suppress(OSError), open(os.devnull, "rb") as file:
+    with suppress(OSError), Path(os.devnull).open("rb") as file:
         os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))

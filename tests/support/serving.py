@@ -15,8 +15,9 @@ import pytest
 import uvloop
 
 from asgi_bridge import TOKEN
-from osmosis_bridge import server
+from osmosis_bridge import collector, server
 from osmosis_bridge.config import BridgeConfig
+from osmosis_bridge.upstream.http import HttpTransport
 
 CONFIG = BridgeConfig("openai/gpt-x", port=0)
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -64,14 +65,14 @@ def served(
     """Serve `app` while `use` runs; afterwards the server is told to stop once, if it was not yet."""
     # The collector of this process, which runs other tests, keeps its thresholds.
     noop = lambda *args: None
-    monkeypatch.setattr(server, "gc", SimpleNamespace(collect=noop, freeze=noop, set_threshold=noop))
+    monkeypatch.setattr(collector, "gc", SimpleNamespace(freeze=noop, set_threshold=noop))
 
     async def main() -> None:
         config = replace(CONFIG, **settings)
         any_app: Any = app
         with server._bind(config) as listener:
             ready = asyncio.Event()
-            made = server._Server(server._server_config(any_app, config), ready.set)
+            made = server._Server(server._server_config(any_app, config), HttpTransport(), ready.set)
             made.config.timeout_keep_alive = keep_alive_s
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 serve = group.create_task(made.serve(sockets=[listener]))

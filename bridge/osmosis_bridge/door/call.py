@@ -17,6 +17,8 @@ from osmosis_bridge.errors import Refused
 
 _CLOSE = (b"connection", b"close")
 _CHUNKED = (b"transfer-encoding", b"chunked")
+# Copying a small body behind its head costs less than handing over two pieces.
+_JOIN_LIMIT = 64 * 1024
 
 
 class Line(Protocol):
@@ -32,6 +34,10 @@ class Line(Protocol):
 
     def write(self, piece: bytes) -> None:
         """Send bytes at the end of this turn of the loop, or keep them until there is room."""
+        ...
+
+    def write_last(self, piece: bytes) -> None:
+        """The same for the last bytes of a reply, which need not wait where nothing else is to be sent."""
         ...
 
     async def room(self) -> None:
@@ -148,8 +154,11 @@ class InboundCall:
         if line.full:
             await line.room()
         self.started = self.finished = True
-        line.write(head)
-        line.write(body)
+        if len(body) <= _JOIN_LIMIT:
+            line.write_last(head + body)
+        else:
+            line.write(head)
+            line.write_last(body)
         line.ended(keep=self.keep)
 
     async def start(self, status: int, headers: Headers) -> None:
@@ -191,7 +200,7 @@ class InboundCall:
         if line.full:
             await line.room()
         self.finished = True
-        line.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n")
+        line.write_last(b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n")
         line.ended(keep=self.keep)
 
     # Its own steps.

@@ -8,8 +8,8 @@ Rules for whoever edits this file: replies leave in the order of their requests;
 its own request; a client that leaves is told to its request at once; a connection that asks nothing is closed after
 `timeout_keep_alive` seconds, one whose request cannot be read after one error, or after the reply that is under way.
 
-What is written in a turn of the loop leaves at its end, beside what the other connections were given: clients are woken
-once and not once for each piece, which under load is half of what sending costs.
+What is written in a turn of the loop leaves at its end, beside what the other connections were given; the end of a
+reply leaves at once where no other call was heard (`crowd.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from uvicorn.server import ServerState
 
 from osmosis_bridge.app import BridgeApp, call_path
 from osmosis_bridge.asgi import App
+from osmosis_bridge.crowd import crowd_of
 from osmosis_bridge.dialects.dialect import Dialect
 from osmosis_bridge.door.call import InboundCall
 from osmosis_bridge.door.head import reply_head
@@ -49,9 +50,10 @@ class Door(asyncio.Protocol):
     """A connection with at most one reply under way."""
 
     __slots__ = (
-        "_active", "_app", "_calls", "_closed", "_connections", "_deaf", "_head_size", "_headers", "_held",
-        "_idle_since", "_in_head", "_keep_alive_s", "_parser", "_parsing", "_quiet", "_room", "_state", "_target",
-        "_timer", "_too_large", "_unsent", "_waiting", "full", "loop", "tasks", "transport",
+        "_active", "_app", "_calls", "_closed", "_connections", "_crowd", "_deaf", "_head_size", "_headers",
+        "_held", "_idle_since", "_in_head", "_keep_alive_s", "_parser", "_parsing", "_quiet", "_room",
+        "_state", "_target", "_timer", "_too_large", "_unsent", "_waiting", "full", "loop", "tasks",
+        "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -64,6 +66,7 @@ class Door(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.loop = _loop or asyncio.get_running_loop()
+        self._crowd = crowd_of(self.loop)
         self.tasks = server_state.tasks
         self.full = False
         self._state = server_state
@@ -99,6 +102,8 @@ class Door(asyncio.Protocol):
         if parser is None or self._deaf:
             return
         self._quiet += len(data)
+        if self._parsing is None:
+            self._crowd.arrived(self.loop)
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -227,6 +232,15 @@ class Door(asyncio.Protocol):
         self._held += len(piece)
         if self._held > _HELD_LIMIT:
             self._send()
+
+    def write_last(self, piece: bytes) -> None:
+        """Send the last bytes of a reply, with what was kept, now or at the end of this turn."""
+        if self._closed or self._crowd.together:
+            self.write(piece)
+            return
+        self._unsent.append(piece)
+        self._held += len(piece)
+        self._send()
 
     async def room(self) -> None:
         """Wait until the client has taken what was written, or has left."""

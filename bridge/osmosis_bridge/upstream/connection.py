@@ -14,6 +14,7 @@ import asyncio
 import sys
 from typing import Final, Protocol, cast
 
+from osmosis_bridge.crowd import crowd_of
 from osmosis_bridge.upstream import Reason, Timeouts
 from osmosis_bridge.upstream.exchange import HttpExchange
 from osmosis_bridge.upstream.framing import Framing
@@ -49,6 +50,7 @@ class Connection(asyncio.Protocol):
     """A connection with at most one exchange at a time."""
 
     __slots__ = (
+        "_crowd",
         "_exchange",
         "_framing",
         "_idle",
@@ -80,6 +82,7 @@ class Connection(asyncio.Protocol):
         "Whether it was lost before a byte of its last request was sent."
         self.idle_since = 0.0
         self._loop = loop
+        self._crowd = crowd_of(loop)
         self._keeper = keeper
         self._idle = _FOREVER if timeouts.idle is None else timeouts.idle
         self._transport: asyncio.Transport | None = None
@@ -97,14 +100,17 @@ class Connection(asyncio.Protocol):
     # What the transport does with it.
 
     def start(self, method: bytes, head: bytes, body: bytes, total_at: float | None) -> HttpExchange:
-        """Send a request, a small one at the end of this turn; see `unsent` for one that could not be sent."""
+        """Send a request, now or at the end of this turn; see `unsent` for one that could not be sent."""
         exchange = self._exchange = HttpExchange(self._loop, self)
         self._framing.begin(exchange, method)
         self._total_at = _FOREVER if total_at is None else total_at
         self._request = head
         if len(body) <= _JOIN_LIMIT:
             self._request += body
-            self._loop.call_soon(self.send)
+            if self._crowd.together:
+                self._loop.call_soon(self.send)
+            else:
+                self.send()
         else:
             self._unsent = memoryview(body)
             self.send()
@@ -188,6 +194,8 @@ class Connection(asyncio.Protocol):
         if exchange is None or self._request:
             self.abort()
             return
+        if not exchange.started:
+            self._crowd.arrived(self._loop)
         self._stamp = self._loop.time()
         problem = self._framing.feed(data)
         if problem is not None:

@@ -30,7 +30,8 @@ def test_the_bound_moves_with_the_connections_until_it_is_stopped() -> None:
         collector.stop()
         collector.start()
         seen = [gc.get_threshold()[0]]
-        for connections in (5000, 3):
+        for count in (5000, 3):
+            connections = count
             await asyncio.sleep(LOOK_S * 1.5)
             seen.append(gc.get_threshold()[0])
         collector.stop()

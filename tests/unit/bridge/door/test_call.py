@@ -366,6 +366,8 @@ class Wire:
     def write(self, piece: bytes) -> None:
         self.written.append(piece)
 
+    write_last = write
+
     def usual_headers(self) -> list[tuple[bytes, bytes]]:
         return []
 

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from asgi_bridge import Served
 from fakes import FOREVER, SSE, Answer, FakeTransport, completion, delta, request, sse
+from osmosis_bridge.crowd import crowd_of
 from osmosis_bridge.door.connection import Door
 from serving import BEARER, Serving, asked, error_of, reply_of, served, until
 
@@ -374,6 +375,26 @@ def test_what_is_written_in_a_turn_leaves_at_its_end_in_one_piece() -> None:
         one.write(b"d")
         await asyncio.sleep(0)
         assert first.given == [b"ab", b"d"]
+
+    asyncio.run(main())
+
+
+def test_the_last_of_a_reply_leaves_at_once_with_what_was_written_unless_others_are_heard() -> None:
+    async def main() -> None:
+        one, socket = door()
+        one.write(b"a")
+        one.write_last(b"b")
+        assert socket.given == [b"ab"]
+        await asyncio.sleep(0)
+        assert socket.given == [b"ab"]
+        crowd_of(asyncio.get_running_loop()).together = True
+        one.write_last(b"c")
+        assert socket.given == [b"ab"]
+        await asyncio.sleep(0)
+        assert socket.given == [b"ab", b"c"]
+        one.break_off()
+        one.write_last(b"d")
+        assert socket.given == [b"ab", b"c"]
 
     asyncio.run(main())
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_wire import Wire, wired
+from osmosis_bridge.crowd import crowd_of
 from osmosis_bridge.upstream import Timeouts, TransportError
 from osmosis_bridge.upstream.connection import HIGH_WATER
 from osmosis_bridge.upstream.exchange import HttpExchange
@@ -370,6 +371,7 @@ def test_a_request_on_a_closed_connection_is_not_sent() -> None:
 )
 def test_what_comes_before_a_request_is_sent_is_not_its_reply_and_nothing_is_sent(unasked: Step) -> None:
     async def main() -> None:
+        crowd_of(asyncio.get_running_loop()).together = True
         wire = wired()
         exchange = wire.connection.start(b"POST", b"head", b"body", None)
         unasked(wire)
@@ -384,8 +386,41 @@ def test_what_comes_before_a_request_is_sent_is_not_its_reply_and_nothing_is_sen
     run(main)
 
 
-def test_the_requests_of_a_turn_leave_together_at_its_end() -> None:
+def test_a_request_that_is_alone_leaves_at_once() -> None:
     async def main() -> None:
+        wire = wired()
+        wire.connection.start(b"POST", b"head", b"body", None)
+        assert wire.transport.written == b"headbody"
+        await asyncio.sleep(0)
+        assert wire.transport.written == b"headbody"
+        wire.connection.abort()
+
+    run(main)
+
+
+def test_the_beginning_of_a_reply_counts_as_an_arrival_and_its_rest_does_not() -> None:
+    async def main() -> list[bool]:
+        one, other = (wired() for _ in range(2))
+        seen = []
+        for wire in (one, other):
+            wire.ask()
+        one.say(OK + b"content-length: 9\r\n\r\n")
+        await asyncio.sleep(0)
+        seen.append(crowd_of(asyncio.get_running_loop()).together)
+        one.say(b"1234")
+        other.say(OK)
+        await asyncio.sleep(0)
+        seen.append(crowd_of(asyncio.get_running_loop()).together)
+        for wire in (one, other):
+            wire.connection.abort()
+        return seen
+
+    assert asyncio.run(main()) == [False, False]
+
+
+def test_the_requests_of_a_crowded_turn_leave_together_at_its_end() -> None:
+    async def main() -> None:
+        crowd_of(asyncio.get_running_loop()).together = True
         wires = [wired() for _ in range(3)]
         for wire in wires:
             wire.connection.start(b"POST", b"head", b"body", None)
