@@ -7,10 +7,12 @@ never where: hosts may be private.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -21,6 +23,9 @@ import certifi
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_bridge.upstream.connection import Connection
 from osmosis_bridge.upstream.proxy import Proxy
+
+if sys.platform != "win32":
+    from select import POLLOUT, poll
 
 __all__ = ["dial", "tls_context"]
 
@@ -114,11 +119,36 @@ async def _connect_one(address: _Address) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, where)
+        fault = sock.connect_ex(where)
+        if fault == errno.EINPROGRESS:
+            # A server of this machine has answered by now, and nobody need be woken for it.
+            if not _is_writable(sock):
+                await _until_writable(sock)
+            fault = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if fault:
+            raise OSError(fault, os.strerror(fault))
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def _is_writable(sock: socket.socket) -> bool:
+    if sys.platform == "win32":
+        return False
+    probe = poll()
+    probe.register(sock, POLLOUT)
+    return bool(probe.poll(0))
+
+
+async def _until_writable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    writable = asyncio.Event()
+    loop.add_writer(sock, writable.set)
+    try:
+        await writable.wait()
+    finally:
+        loop.remove_writer(sock)
 
 
 class _Race:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from osmosis_bridge.upstream.pool import Pool
 from osmosis_bridge.upstream.proxy import Proxy
 from upstream_server import LOOPS, Peer, replying, run, serving, until
 
+FILES = Path("/proc/self/fd")
 CERTS = Path(__file__).parent / "certs"
 REPLY = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 loops = pytest.mark.parametrize("loop", list(LOOPS))
@@ -94,6 +96,46 @@ def test_a_name_of_many_addresses_is_tried_at_each(loop: str, host: str) -> None
             name = "localhost" if host in addresses else host
             endpoint = Endpoint(tls=False, host=name, port=server.endpoint.port)
             assert await hello(await connected(endpoint)) == b"hello"
+
+    run(loop, main)
+
+
+@loops
+def test_a_server_that_is_far_is_waited_for(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[socket.socket] = []
+
+    def not_yet(sock: socket.socket) -> bool:
+        asked.append(sock)
+        return False
+
+    async def main() -> None:
+        async with serving(replying(REPLY)) as server:
+            assert await hello(await connected(server.endpoint)) == b"hello"
+        assert len(asked) == 1
+        error = await failure(Endpoint(tls=False, host="127.0.0.1", port=unused_port()))
+        assert (error.reason, error.detail) == ("connect", "connection refused")
+
+    monkeypatch.setattr(dial_module, "_is_writable", not_yet)
+    run(loop, main)
+
+
+@loops
+@pytest.mark.skipif(
+    not FILES.exists(), reason="only Linux lists open files, and drops what a backlog cannot hold"
+)
+def test_waiting_for_a_server_ends_with_the_one_who_waits_and_leaves_no_socket(loop: str) -> None:
+    async def main() -> None:
+        with contextlib.ExitStack() as stack:
+            full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+            for _ in range(3):
+                filler = stack.enter_context(socket.socket())
+                filler.setblocking(False)
+                filler.connect_ex(full.getsockname())
+            await asyncio.sleep(0)
+            before = len(list(FILES.iterdir()))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(dial_module._connect_one((socket.AF_INET, full.getsockname())), 0.1)
+            assert len(list(FILES.iterdir())) == before
 
     run(loop, main)
 
