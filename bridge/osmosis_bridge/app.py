@@ -87,6 +87,8 @@ class Gate:
         """Which rollout a call is of: by its path, its bearer, `X-Osmosis-Rollout-Id`, else `default`."""
         raw = headers.get(b"x-osmosis-rollout-id")
         named = in_path if in_path is not None else (None if raw is None else raw.decode("latin-1"))
+        if named is not None and named == caller.rollout_id:
+            return named
         if named is not None and not valid_rollout_id(named):
             raise Refused(
                 f"a rollout id is {ROLLOUT_ID_RULE}",

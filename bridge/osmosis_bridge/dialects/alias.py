@@ -16,6 +16,7 @@ def with_alias(data: bytes, model: bytes, alias: bytes, within: str | None = Non
     if data.count(b'"model"') == 1:
         # One such word in the whole text: if the value follows it, it is the one that was found.
         for gap in (b'"model":', b'"model": '):
-            if gap + model in data:
-                return data.replace(gap + model, gap + alias, 1)
+            put = data.replace(gap + model, gap + alias, 1)
+            if put != data:
+                return put
     return replaced(data, ("model",) if within is None else (within, "model"), alias)
