@@ -6,6 +6,7 @@ No test here asserts a time or a speed.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,7 @@ from benchmarks.tools import (
 )
 from osmosis_bridge import server
 
+ROOT = Path(__file__).resolve().parents[3]
 SLEEPER = "import time; time.sleep(60)"
 
 
@@ -479,6 +481,25 @@ def test_bars_and_lines_are_well_formed_whatever_the_names() -> None:
 
 
 # Profiles and defaults
+
+
+def test_bytecodes_are_those_of_the_bridge_and_the_same_in_every_run() -> None:
+    command = [sys.executable, "-m", "benchmarks.bytecodes", "--json"]
+    one, other = (
+        {
+            title: {cost["function"]: round(cost["bytecodes"]) for cost in costs}
+            for title, costs in json.loads(
+                subprocess.run(command, capture_output=True, check=True, cwd=ROOT, timeout=60).stdout
+            ).items()
+        }
+        for _ in range(2)
+    )
+    chunk, call = one["one chunk more"], one["a plain call of 1 KB"]
+    assert chunk == other["one chunk more"]
+    assert call["admit (policy.py)"] == other["a plain call of 1 KB"]["admit (policy.py)"]
+    # No time and no speed: who makes a call or a chunk dearer by a third is told so here.
+    assert 2000 < sum(call.values()) < 6000
+    assert 200 < sum(chunk.values()) < 750
 
 
 def test_costs_are_counted_for_the_innermost_frame_and_waiting_is_none() -> None:
