@@ -174,7 +174,7 @@ class Bridge:
 
     async def _ask(self, entry: Entry, admitted: Admitted, reply: Reply) -> None:
         interval = self.keepalive_s if admitted.stream else self.plain_keepalive_s
-        beat = Heartbeat(interval, self._beat(entry, reply)) if interval else NEVER
+        beat = Heartbeat(interval, self._beat(entry, reply)) if interval > 0 else NEVER
         exchange: Exchange | None = None
         try:
             exchange = await self._open(entry, admitted)

@@ -68,15 +68,21 @@ def environ(**more: str) -> dict[str, str]:
 def make_osmosis_ai() -> Path:
     """osmosis-ai's own command line, in an environment of its own."""
     home = CACHE / "osmosis-ai"
-    command = home / "bin" / "osmosis"
-    if not command.exists():
-        seen = environ(PATH=search_path(environ()))
-        uv = find_uv()
-        subprocess.run([uv, "venv", "-q", "--clear", "--python", ">=3.12", str(home)], env=seen, check=True)
-        python = str(home / "bin" / "python")
-        install = [uv, "pip", "install", "-q", "--python", python, "--exclude-newer", NEWEST, OSMOSIS_AI]
-        subprocess.run(install, env=seen, check=True)
-    return command
+    whole = home / ".whole"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # Several workers ask at once, and one that clears the folder must not find another installing into it.
+    with (CACHE / "osmosis-ai.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            seen = environ(PATH=search_path(environ()))
+            uv = find_uv()
+            make = [uv, "venv", "-q", "--clear", "--python", ">=3.12", str(home)]
+            subprocess.run(make, env=seen, check=True)
+            python = str(home / "bin" / "python")
+            install = [uv, "pip", "install", "-q", "--python", python, "--exclude-newer", NEWEST, OSMOSIS_AI]
+            subprocess.run(install, env=seen, check=True)
+            whole.touch()
+    return home / "bin" / "osmosis"
 
 
 @dataclass
