@@ -26,8 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 import osmosis_bridge
-from benchmarks.bodies import small
+from benchmarks.bodies import mark, small
 from benchmarks.contestants import BEARER, KEY, KEY_VARIABLE, MODEL, ROLLOUT
+from benchmarks.plain import completion, read_message, reply
 from osmosis_bridge.bearers import rollout_bearer
 from osmosis_bridge.config import BridgeConfig
 from osmosis_bridge.server import run
@@ -41,12 +42,7 @@ COUNTED: Final = 20
 MOST: Final = 15
 _OURS: Final = str(Path(osmosis_bridge.__file__).parent)
 _STEP_S: Final = 0.001
-"""Between chunks, so that each is read by itself; and between calls, so that each is alone."""
-_REPLY: Final = {
-    "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL, "system_fingerprint": "fp_1",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "word " * 100}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 100, "completion_tokens": 100, "total_tokens": 200},
-}  # fmt: skip
+"""Between calls, so that each is alone."""
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -93,31 +89,10 @@ class Count:
 
 
 async def _provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers each call with one reply, or with as many chunks as its `seed` says."""
-    while True:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            writer.close()
-            return
-        size = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-        asked = msgspec.json.decode(await reader.readexactly(size))
-        if not asked.get("stream"):
-            reply = msgspec.json.encode(_REPLY)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
-            writer.write(b"content-length: %d\r\n\r\n%b" % (len(reply), reply))
-            continue
-        writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        )
-        for number in range(asked["seed"] + 1):
-            delta = {"content": f"word {number}"} if number < asked["seed"] else {}
-            choice = {"index": 0, "delta": delta, "finish_reason": None if delta else "stop"}
-            chunk = {"id": "c", "object": "chat.completion.chunk", "model": MODEL, "choices": [choice]}
-            event = b"data: %b\n\n" % msgspec.json.encode(chunk)
-            writer.write(b"%x\r\n%b\r\n" % (len(event), event))
-            await asyncio.sleep(_STEP_S)
-        writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+    plain = completion()
+    while (message := await read_message(reader)) is not None:
+        await reply(writer, message[1], plain)
+    writer.close()
 
 
 class _Client:
@@ -125,30 +100,28 @@ class _Client:
         self._reader = reader
         self._writer = writer
 
-    async def call(self, **fields: object) -> None:
-        body = msgspec.json.encode({**small("osmosis-rollout", ""), **fields})
+    async def call(self, chunks: int) -> None:
+        """A plain call, or a stream of so many chunks, each read in a turn of the loop of its own."""
+        marked = mark(0, chunks, 0)
+        body = msgspec.json.encode(small("osmosis-rollout", marked, stream=chunks > 0))
         bearer = rollout_bearer(BEARER, ROLLOUT).encode()
         self._writer.write(
             b"POST /v1/rollouts/%b/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer %b\r\n"
             b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
             % (ROLLOUT.encode(), bearer, len(body), body)
         )
-        head = await self._reader.readuntil(b"\r\n\r\n")
+        head, _ = await read_message(self._reader) or (b"", b"")
         if not head.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(f"the bridge answered {head[:40]!r}")
-        if fields.get("stream"):
-            await self._reader.readuntil(b"\r\n0\r\n\r\n")
-            return
-        await self._reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
 
 
-async def _counted(client: _Client, **fields: object) -> Count:
+async def _counted(client: _Client, chunks: int) -> Count:
     count = Count()
     for _ in range(COUNTED):
         # What a call leaves to do, its log line for one, is done before the next one comes.
         await asyncio.sleep(_STEP_S)
         sys.settrace(count)
-        await client.call(**fields)
+        await client.call(chunks)
         await asyncio.sleep(_STEP_S)
         sys.settrace(None)
     return count
@@ -176,11 +149,10 @@ async def count(folder: Path) -> dict[str, list[Cost]]:
         port = int(msgspec.json.decode(ready.read_bytes())["url"].rpartition(":")[2])
         client = _Client(*await asyncio.open_connection("127.0.0.1", port))
         for _ in range(WARM):
-            await client.call()
+            await client.call(0)
         for _ in range(WARM // 10):
-            await client.call(stream=True, seed=20)
-        plain = await _counted(client)
-        few, many = [await _counted(client, stream=True, seed=seed) for seed in (10, 110)]
+            await client.call(20)
+        plain, few, many = [await _counted(client, chunks) for chunks in (0, 10, 110)]
     finally:
         sys.settrace(None)
         os.kill(os.getpid(), signal.SIGTERM)

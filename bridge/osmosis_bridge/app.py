@@ -87,18 +87,16 @@ class Gate:
         """Which rollout a call is of: by its path, its bearer, `X-Osmosis-Rollout-Id`, else `default`."""
         raw = headers.get(b"x-osmosis-rollout-id")
         named = in_path if in_path is not None else (None if raw is None else raw.decode("latin-1"))
-        if named is not None and named == caller.rollout_id:
-            return named
-        if named is not None and not valid_rollout_id(named):
+        if named is None or named == caller.rollout_id:
+            return caller.rollout_id or DEFAULT_ROLLOUT
+        if not valid_rollout_id(named):
             raise Refused(
                 f"a rollout id is {ROLLOUT_ID_RULE}",
                 code="invalid_rollout_id",
             )
-        if caller.rollout_id is None:
-            return named or DEFAULT_ROLLOUT
-        if named is not None and named != caller.rollout_id:
+        if caller.rollout_id is not None:
             raise _forbidden("this bearer belongs to another rollout")
-        return caller.rollout_id
+        return named
 
 
 class Asked(Protocol):

@@ -13,18 +13,17 @@ from collections.abc import Awaitable, Callable
 class Heartbeat:
     """Calls `beat` whenever `interval` seconds passed without a `touch`; an interval of 0 never beats.
 
-    `stop` must be awaited while it is `running`: it waits for a beat that is under way.
+    `stop` must be awaited: it waits for a beat that is under way.
     """
 
-    __slots__ = ("_beat", "_beating", "_interval", "_last", "_loop", "_timer", "running")
+    __slots__ = ("_beat", "_beating", "_interval", "_last", "_loop", "_timer")
 
     def __init__(self, interval: float, beat: Callable[[], Awaitable[None]]) -> None:
         self._interval = interval
         self._beat = beat
         self._beating: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.running = interval > 0
-        if self.running:
+        if interval > 0:
             self._loop = asyncio.get_running_loop()
             self._last = self._loop.time()
             self._timer = self._loop.call_later(interval, self._fire)
@@ -41,7 +40,6 @@ class Heartbeat:
             self._timer = None
         if self._beating is not None and not self._beating.done():
             await asyncio.wait((self._beating,))
-        self.running = False
 
     def _fire(self) -> None:
         silent = self._loop.time() - self._last
@@ -57,11 +55,3 @@ class Heartbeat:
         # A beat that cannot be sent has nobody to tell: whoever watches the connection sees that it is gone.
         with contextlib.suppress(OSError):
             await self._beat()
-
-
-async def _nothing() -> None:
-    raise AssertionError("an interval of 0 never beats")
-
-
-NEVER = Heartbeat(0, _nothing)
-"""The heartbeat of all replies that have none."""

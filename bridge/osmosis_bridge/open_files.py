@@ -63,7 +63,7 @@ def raise_open_files(wanted: int) -> OpenFiles:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = OpenFiles(wanted, None if soft == resource.RLIM_INFINITY else soft)
-    _make_room(files.allowed if files.short and files.allowed else wanted)
+    _make_room(min(wanted, files.allowed or wanted))
     return files
 
 

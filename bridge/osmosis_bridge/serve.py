@@ -39,7 +39,7 @@ from osmosis_bridge.exchanges import (
     request_id,
     transport_failure,
 )
-from osmosis_bridge.heartbeat import NEVER, Heartbeat
+from osmosis_bridge.heartbeat import Heartbeat
 from osmosis_bridge.ledger import Ledger
 from osmosis_bridge.policy import Policy, admit
 from osmosis_bridge.provider_errors import read_failure
@@ -173,8 +173,9 @@ class Bridge:
         await reply.whole(200, self._reply_headers(entry, _SSE if admitted.stream else _JSON), body)
 
     async def _ask(self, entry: Entry, admitted: Admitted, reply: Reply) -> None:
-        interval = self.keepalive_s if admitted.stream else self.plain_keepalive_s
-        beat = Heartbeat(interval, self._beat(entry, reply)) if interval > 0 else NEVER
+        beat = Heartbeat(
+            self.keepalive_s if admitted.stream else self.plain_keepalive_s, self._beat(entry, reply)
+        )
         exchange: Exchange | None = None
         try:
             exchange = await self._open(entry, admitted)
@@ -186,8 +187,7 @@ class Bridge:
             # The close is first, since the wait may itself be cancelled.
             if exchange is not None:
                 exchange.close()
-            if beat.running:
-                await beat.stop()
+            await beat.stop()
 
     async def _open(self, entry: Entry, admitted: Admitted) -> Exchange:
         """Send the call; the provider's reply, its head read. Raises `UpstreamFailed` for any but a success."""
@@ -233,8 +233,7 @@ class Bridge:
         passed_on, outcome = entry.dialect.read_reply(body, admitted, self.redactor)
         entry.settle(outcome)
         entry.keep(passed_on)
-        if beat.running:
-            await beat.stop()
+        await beat.stop()
         if reply.started:
             await reply.end(passed_on)
         else:

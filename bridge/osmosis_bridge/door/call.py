@@ -17,8 +17,6 @@ from osmosis_bridge.errors import Refused
 
 _CLOSE = (b"connection", b"close")
 _CHUNKED = (b"transfer-encoding", b"chunked")
-# Copying a small body behind its head costs less than handing over two pieces.
-_JOIN_LIMIT = 64 * 1024
 
 
 class Line(Protocol):
@@ -36,7 +34,7 @@ class Line(Protocol):
         """Send bytes at the end of this turn of the loop, or keep them until there is room."""
         ...
 
-    def write_last(self, piece: bytes) -> None:
+    def write_last(self, *pieces: bytes) -> None:
         """The same for the last bytes of a reply, which need not wait where nothing else is to be sent."""
         ...
 
@@ -154,11 +152,7 @@ class InboundCall:
         if line.full:
             await line.room()
         self.started = self.finished = True
-        if len(body) <= _JOIN_LIMIT:
-            line.write_last(head + body)
-        else:
-            line.write(head)
-            line.write_last(body)
+        line.write_last(head, body)
         line.ended(keep=self.keep)
 
     async def start(self, status: int, headers: Headers) -> None:

@@ -233,14 +233,15 @@ class Door(asyncio.Protocol):
         if self._held > _HELD_LIMIT:
             self._send()
 
-    def write_last(self, piece: bytes) -> None:
+    def write_last(self, *pieces: bytes) -> None:
         """Send the last bytes of a reply, with what was kept, now or at the end of this turn."""
-        if self._closed or self._crowd.together:
-            self.write(piece)
-            return
-        self._unsent.append(piece)
-        self._held += len(piece)
-        self._send()
+        if self._crowd.together:
+            for piece in pieces:
+                self.write(piece)
+        elif not self._closed:
+            self._unsent += pieces
+            self._held += sum(map(len, pieces))
+            self._send()
 
     async def room(self) -> None:
         """Wait until the client has taken what was written, or has left."""

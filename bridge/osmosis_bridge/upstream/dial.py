@@ -12,10 +12,10 @@ import ipaddress
 import os
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
+from select import POLLOUT, poll
 from typing import Final
 
 import certifi
@@ -23,9 +23,6 @@ import certifi
 from osmosis_bridge.upstream import Endpoint, TransportError
 from osmosis_bridge.upstream.connection import Connection
 from osmosis_bridge.upstream.proxy import Proxy
-
-if sys.platform != "win32":
-    from select import POLLOUT, poll
 
 __all__ = ["dial", "tls_context"]
 
@@ -134,8 +131,6 @@ async def _connect_one(address: _Address) -> socket.socket:
 
 
 def _is_writable(sock: socket.socket) -> bool:
-    if sys.platform == "win32":
-        return False
     probe = poll()
     probe.register(sock, POLLOUT)
     return bool(probe.poll(0))

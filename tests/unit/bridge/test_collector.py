@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from osmosis_bridge.collector import AT_REST, EACH, LOOK_S, SOON, Collector
+from virtual_loop import run_in_virtual_time
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def test_the_bound_moves_with_the_connections_until_it_is_stopped() -> None:
         await asyncio.sleep(LOOK_S * 1.5)
         return [*seen, gc.get_threshold()[0]]
 
-    assert asyncio.run(main()) == [bound_at(0), bound_at(5000), bound_at(3), bound_at(3)]
+    assert run_in_virtual_time(main()) == [bound_at(0), bound_at(5000), bound_at(3), bound_at(3)]
 
 
 def test_what_was_made_before_the_start_is_passed_over() -> None:

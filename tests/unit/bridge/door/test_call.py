@@ -366,7 +366,8 @@ class Wire:
     def write(self, piece: bytes) -> None:
         self.written.append(piece)
 
-    write_last = write
+    def write_last(self, *pieces: bytes) -> None:
+        self.written.append(b"".join(pieces))
 
     def usual_headers(self) -> list[tuple[bytes, bytes]]:
         return []

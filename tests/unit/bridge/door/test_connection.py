@@ -399,6 +399,21 @@ def test_the_last_of_a_reply_leaves_at_once_with_what_was_written_unless_others_
     asyncio.run(main())
 
 
+def test_requests_that_come_in_one_turn_are_a_crowd() -> None:
+    async def main() -> list[bool]:
+        crowd = crowd_of(asyncio.get_running_loop())
+        (one, _), (other, _) = door(), door()
+        seen = []
+        for some in ((one,), (other,), (one, other)):
+            for each in some:
+                each.data_received(b"GET /healthz HTTP/1.1\r\n")
+            await asyncio.sleep(0)
+            seen.append(crowd.together)
+        return seen
+
+    assert asyncio.run(main()) == [False, False, True]
+
+
 def test_much_leaves_at_once_behind_what_was_written_before() -> None:
     async def main() -> None:
         one, socket = door()

@@ -400,9 +400,9 @@ def test_a_request_that_is_alone_leaves_at_once() -> None:
 
 def test_the_beginning_of_a_reply_counts_as_an_arrival_and_its_rest_does_not() -> None:
     async def main() -> list[bool]:
-        one, other = (wired() for _ in range(2))
+        one, other, third, fourth = wires = [wired() for _ in range(4)]
         seen = []
-        for wire in (one, other):
+        for wire in wires:
             wire.ask()
         one.say(OK + b"content-length: 9\r\n\r\n")
         await asyncio.sleep(0)
@@ -411,11 +411,15 @@ def test_the_beginning_of_a_reply_counts_as_an_arrival_and_its_rest_does_not() -
         other.say(OK)
         await asyncio.sleep(0)
         seen.append(crowd_of(asyncio.get_running_loop()).together)
-        for wire in (one, other):
+        third.say(OK)
+        fourth.say(OK)
+        await asyncio.sleep(0)
+        seen.append(crowd_of(asyncio.get_running_loop()).together)
+        for wire in wires:
             wire.connection.abort()
         return seen
 
-    assert asyncio.run(main()) == [False, False]
+    assert asyncio.run(main()) == [False, False, True]
 
 
 def test_the_requests_of_a_crowded_turn_leave_together_at_its_end() -> None:
